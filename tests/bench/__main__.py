@@ -14,36 +14,19 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import (
-    bits,
-    encrypted,
-    engines,
-    first_query,
-    index,
-    joins,
-    lookups,
-    plans,
-    rowgroups,
-    rows,
-    spark,
-    storage,
-    tables,
-    writing,
-)
+from tests.bench import engines, first_query, index, lookups, plans, rowgroups, rows, spark, storage, tables, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """The data of one run. `items`: values in arrays and tables; `made_up`: row groups of the made-up index."""
+    """The data of one run. `items`: four times the rows of a file of the groups that have few files."""
 
     smaller: Shape
     larger: Shape
     orc: Shape
-    encrypted: Shape
     items: int
-    made_up: int
     few: int  # rounds of slow measurements
     many: int
 
@@ -53,29 +36,23 @@ _FULL = _Scale(
     Shape(files=1_000, row_groups=4, rows=5_000),
     Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
     Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-4, format="orc"),
-    Shape(files=100, row_groups=4, rows=5_000),
-    items=4_000_000, made_up=1_000_000, few=7, many=15,
+    items=4_000_000, few=7, many=15,
 )  # fmt: skip
 _QUICK = _Scale(
     Shape(files=100, row_groups=4, rows=5_000),
     Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
     Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc"),
-    Shape(files=100, row_groups=4, rows=5_000),
-    items=1_000_000, made_up=20_000, few=3, many=3,
+    items=1_000_000, few=3, many=3,
 )  # fmt: skip
 _TINY_SHAPE = Shape(files=20, row_groups=4, rows=200, fpp=1e-5)
 _TINY = _Scale(
     _TINY_SHAPE,
     _TINY_SHAPE,
     Shape(files=20, row_groups=4, rows=200, format="orc"),
-    _TINY_SHAPE,
-    items=20_000, made_up=20_000, few=1, many=1,
+    items=20_000, few=1, many=1,
 )  # fmt: skip
 
 _NOTES = {
-    "checks": "on one core",
-    "inserts": "on one core",
-    "hashes": "on one core",
     "plan": "cold: nothing is cached; warm: another lookup was planned before; the files are in the page cache",
     "index": "one id; first plan: in a new process, after imports and listing, and all of DuckDB's query; cold: the "
     "index was dropped from memory and from the page cache",
@@ -88,16 +65,12 @@ _NOTES = {
     "engines": "all columns of the rows; every query lists the directory, but for bp.dataset, which is opened before; "
     "plans have footers and filters in memory; "
     "the files are in the page cache",
-    "spark": "all columns of the rows, in one session on two threads, with files listed before; first query: of a new "
-    "session, from load to rows",
-    "joins": "spark.read.parquet with files listed before, in one session on two threads",
+    "spark": "all columns of the rows, in one session on two threads, with files listed before",
     "orc": "as for spark; each file is one stripe",
     "storage": "cold plans; files were listed before; requests of the last plan; each is answered after a delay",
     "tables": "by the connectors of Iceberg and Delta Lake, in one session on two threads; needs a PySpark for which "
     "there are connectors: .venv-4.1/bin/python -m tests.bench --only tables",
     "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush to disk",
-    "encrypted": "absent ids; cold: nothing is cached, so every footer and filter is decrypted; warm: another "
-    "lookup was planned before",
     "row groups": "spark.read.parquet throughout; an absent value of random integers",
 }
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "datafusion", "pyspark")
@@ -107,23 +80,18 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
     smaller, larger, items = scale.smaller, scale.larger, scale.items
     few, many = rounds or scale.few, rounds or scale.many
     return {
-        "checks": lambda: bits.checks(many, items),
-        "inserts": lambda: bits.inserts(few, items // 4),
-        "hashes": lambda: bits.hashes(few, items // 4),
+        "storage": lambda: storage.plans(few, smaller.files),  # its class path must be that of the JVM
         "plan": lambda: plans.plans(many, smaller, larger),
-        "index": lambda: index.index(few, larger, scale.made_up),
+        "index": lambda: index.index(few, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "rows": lambda: rows.rows(many, items // 4),
         "first query": lambda: first_query.lookups(few, items // 4),
         "engines": lambda: engines.engines(few, smaller, items // 4),
         "spark": lambda: spark.lookups(few, smaller, larger),
-        "joins": lambda: joins.joins(few, smaller, larger),
         "orc": lambda: spark.orc_lookups(few, scale.orc),
-        "storage": lambda: storage.plans(few, smaller.files),
         "tables": lambda: tables.tables(few, smaller.files, smaller.rows // 5),
         "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),
-        "encrypted": lambda: encrypted.plans(many, scale.encrypted),
     }
 
 
@@ -189,7 +157,7 @@ def _table(name: str, rows: list[Row]) -> Table:
         table.add_row(
             row.case if first else "",
             row.contender,
-            f"{_number(row.figure)} {row.unit}",
+            f"{_number(row.figure)} ms",
             f"{_number(row.low)} - {_number(row.high)}",
             f"{_number(row.cpu_ms)} ms",
             "\n".join(f"{other} {_number(ratio)}x" for other, ratio in row.ratios.items()),

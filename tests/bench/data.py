@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,11 +85,16 @@ def base_directory() -> Path:
 
 def data_set(shape: Shape) -> Path:
     """The directory with the data of `shape`, which is written if it does not exist. It is always complete."""
-    base = base_directory()
     prefix = "" if shape.format == "parquet" else f"{shape.format}-"
     name = f"{prefix}v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}" + (
         "-strings" if shape.strings else ""
     )
+    return written_once(name, shape.files, lambda root, number: _write(root, shape, number))
+
+
+def written_once(name: str, files: int, write: Callable[[Path, int], object]) -> Path:
+    """The directory of a data set. If it does not exist, ``write(directory, number)`` writes each of its files."""
+    base = base_directory()
     root = base / name
     if root.is_dir():
         return root
@@ -96,7 +102,7 @@ def data_set(shape: Shape) -> Path:
     unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.unfinished-", dir=base))
     try:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            for _ in pool.map(lambda number: _write(unfinished, shape, number), range(shape.files)):
+            for _ in pool.map(lambda number: write(unfinished, number), range(files)):
                 pass
         unfinished.chmod(0o755)
         try:

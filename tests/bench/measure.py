@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -49,11 +49,13 @@ def take_turns(
 ) -> dict[str, Timing]:
     """Run each contender in `warm_up` rounds that are not timed, then in `rounds` rounds. Returns timings by name.
 
+    A single round, which only shows that all of it runs, has no warm-up.
+
     ``agree(round, result)`` raises if a result is wrong. It checks every result, and is not timed.
     """
     seconds: dict[str, list[tuple[float, float]]] = {contender.name: [] for contender in contenders}
     results: dict[str, Any] = {}
-    for number in range(-warm_up, rounds):
+    for number in range(-warm_up if rounds > 1 else 0, rounds):
         shift = number % len(contenders)
         for contender in [*contenders[shift:], *contenders[:shift]]:
             if contender.before is not None:
@@ -85,13 +87,12 @@ class Aim:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the report: `figure` is in `unit`, and `ratios` compare with contenders of the same rounds."""
+    """One line of the report, in milliseconds. `ratios` compare with contenders of the same rounds."""
 
     group: str
     case: str
     contender: str
     figure: float
-    unit: str  # "ms" or "M/s"
     low: float
     high: float
     rounds: int
@@ -107,21 +108,17 @@ class Row:
 def milliseconds(group: str, case: str, timing: Timing, **more: Any) -> Row:
     taken = [1e3 * second for second in timing.seconds]
     cpu = 1e3 * statistics.median(timing.cpu_seconds)
-    return Row(group, case, timing.name, 1e3 * timing.median, "ms", min(taken), max(taken), len(taken), cpu, **more)
+    return Row(group, case, timing.name, 1e3 * timing.median, min(taken), max(taken), len(taken), cpu, **more)
 
 
-def millions_per_second(group: str, case: str, timing: Timing, items: int, **more: Any) -> Row:
-    """Items per second of processor time."""
-    speeds = [items / second / 1e6 for second in timing.cpu_seconds]
-    return Row(
-        group,
-        case,
-        timing.name,
-        statistics.median(speeds),
-        "M/s",
-        min(speeds),
-        max(speeds),
-        len(speeds),
-        1e3 * statistics.median(timing.cpu_seconds),
-        **more,
+def compared(group: str, case: str, timings: Mapping[str, Timing], least: Mapping[str, float]) -> Iterator[Row]:
+    """A row for each timing. The first is compared with those in `least`, and aims to be so many times as fast, if the
+    number is not 0."""
+    first, *others = timings.values()
+    ratios = {name: first.times_faster_than(timings[name]) for name in least}
+    aims = tuple(
+        Aim(f">= {times:.2g}x as fast as {name}", ratios[name] >= times) for name, times in least.items() if times
     )
+    yield milliseconds(group, case, first, ratios=ratios, aims=aims)
+    for timing in others:
+        yield milliseconds(group, case, timing)

@@ -15,14 +15,11 @@ import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
 from tests.bench.data import Shape, data_set, file_of, keys, scatter
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
-from tests.bench.naive import NaivePlanner
 
 WARM_SECONDS = 0.015
 COLD_SECONDS = 0.200
 _AIMED_AT = 4_000  # row groups
 _LARGER = 10
-_ID = 0  # index of the leaf column
-_MANY = 10_000
 
 
 class Lookups:
@@ -49,98 +46,43 @@ class Lookups:
 
 
 def plans(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
-    """A lookup by id in both data sets, compared with the naive loop; and other predicates on the smaller one."""
+    """A lookup by id in both data sets."""
     cold: dict[bool, Timing] = {}
-    for shape in (smaller, larger):
+    for shape in dict.fromkeys((smaller, larger)):
         lookups = Lookups(shape)
-        slow = max(3, rounds // 2) if shape is larger else rounds
+        slow = rounds if shape is smaller else max(3, rounds // 2)
         for hit in (True, False):
             timings = _by_id(lookups, hit, slow)
             case = f"{'hit' if hit else 'miss'}, {shape.total_row_groups:,} row groups"
-            if shape is smaller:
-                cold[hit] = timings["cold"]
-            yield from _rows(case, timings, shape, cold[hit] if shape is larger else None)
-    lookups = Lookups(smaller)
-    for name, case in _others(lookups).items():
-        timings = _ours(lookups, case, rounds)
-        for timing in timings.values():
-            yield milliseconds("plan", f"{name}, {smaller.total_row_groups:,} row groups", timing, notes=_notes(timing))
+            yield from _rows(case, timings, shape, cold.get(hit))
+            cold[hit] = timings["cold"]
 
 
 def _by_id(lookups: Lookups, hit: bool, rounds: int) -> dict[str, Timing]:
     root = str(lookups.root)
-    warm = NaivePlanner()
-
-    def agree(number: int, result: bp.ScanPlan | tuple[NaivePlanner, list[tuple[str, int]]]) -> None:
-        kept = (
-            [(group.path, group.index) for group in result.kept_row_groups()]
-            if isinstance(result, bp.ScanPlan)
-            else result[1]
-        )
-        total = lookups.shape.total_row_groups
-        if hit and lookups.path(number) not in [path for path, _ in kept]:
-            raise AssertionError(f"the row group of id {lookups.id(number, hit=True)} was skipped")
-        if len(kept) > max(10, total // 20):
-            raise AssertionError(f"{len(kept)} of {total} row groups were kept for one id")
-
-    def naive(planner: NaivePlanner, number: int) -> tuple[NaivePlanner, list[tuple[str, int]]]:
-        return planner, planner.plan(root, _ID, lookups.id(number, hit=hit))
-
-    return take_turns(
-        [
-            *_contenders(lookups, lambda number: bp.Eq("id", lookups.id(number, hit=hit))),
-            Contender("naive loop, cold", lambda number: naive(NaivePlanner(), number)),
-            Contender("naive loop, warm", lambda number: naive(warm, number)),
-        ],
-        rounds,
-        agree,
-    )
-
-
-def _contenders(lookups: Lookups, where: Any) -> list[Contender]:
-    root = str(lookups.root)
     opened = bp.Dataset.open(root)
 
-    def run(number: int) -> bp.ScanPlan:
-        return bp.plan(root, where(number))
+    def agree(number: int, plan: bp.ScanPlan) -> None:
+        total = lookups.shape.total_row_groups
+        if hit and lookups.path(number) not in [group.path for group in plan.kept_row_groups()]:
+            raise AssertionError(f"the row group of id {lookups.id(number, hit=True)} was skipped")
+        if plan.kept > max(10, total // 20):
+            raise AssertionError(f"{plan.kept} of {total} row groups were kept for one id")
 
-    return [
+    def run(number: int, source: Any = root) -> bp.ScanPlan:
+        return bp.plan(source, bp.Eq("id", lookups.id(number, hit=hit)))
+
+    contenders = [
         Contender("cold", run, before=lambda _: process_cache.clear()),
         Contender("warm", run, before=lambda number: run(number - 1)),
-        Contender(
-            "warm, listed before", lambda number: bp.plan(opened, where(number)), before=lambda number: run(number - 1)
-        ),
+        Contender("warm, listed before", lambda number: run(number, opened), before=lambda number: run(number - 1)),
     ]
-
-
-def _ours(lookups: Lookups, where: Any, rounds: int) -> dict[str, Timing]:
-    return take_turns(_contenders(lookups, where)[:2], rounds)
-
-
-def _others(lookups: Lookups) -> dict[str, Any]:
-    shape = lookups.shape
-    absent = scatter(np.arange(shape.total_rows, shape.total_rows + _MANY)).tolist()
-    present = scatter(np.linspace(0, shape.total_rows - 1, _MANY, dtype=np.int64)).tolist()
-    return {
-        "key hit": lambda number: bp.Eq("key", lookups.key(number, hit=True)),
-        "key miss": lambda number: bp.Eq("key", lookups.key(number, hit=False)),
-        "SQL text, id miss": lambda number: f"id = {lookups.id(number, hit=False)}",
-        f"IN of {_MANY:,} absent ids": lambda _: bp.In("id", tuple(absent)),
-        f"IN of {_MANY:,} present ids": lambda _: bp.In("id", tuple(present)),
-        "id miss OR key miss": lambda number: (
-            bp.Eq("id", lookups.id(number, hit=False)) | bp.Eq("key", lookups.key(number, hit=False))
-        ),
-        "amount < 0": lambda _: bp.Lt("amount", 0),
-        "no predicate": lambda _: None,
-    }
+    return take_turns(contenders, rounds, agree)
 
 
 def _rows(case: str, timings: dict[str, Timing], shape: Shape, smaller: Timing | None) -> Iterator[Row]:
     for timing in timings.values():
         ratios, aims = {}, []
-        if not timing.name.startswith("naive"):
-            slow = timings["naive loop, cold" if timing.name == "cold" else "naive loop, warm"]
-            ratios[slow.name] = timing.times_faster_than(slow)
         if shape.total_row_groups == _AIMED_AT and timing.name in ("cold", "warm"):
             most = COLD_SECONDS if timing.name == "cold" else WARM_SECONDS
             aims.append(Aim(f"<= {1e3 * most:.0f} ms", timing.median <= most))
@@ -153,9 +95,6 @@ def _rows(case: str, timings: dict[str, Timing], shape: Shape, smaller: Timing |
 
 
 def _notes(timing: Timing) -> dict[str, int]:
-    result = timing.result
-    if isinstance(result, bp.ScanPlan):
-        size = result.footer_reads.bytes + result.filter_reads.bytes
-        return {"kept": result.kept, "requests": result.requests, "bytes": size}
-    planner, kept = result
-    return {"kept": len(kept), "requests": planner.requests, "bytes": planner.bytes_read}
+    plan: bp.ScanPlan = timing.result
+    size = plan.footer_reads.bytes + plan.filter_reads.bytes
+    return {"kept": plan.kept, "requests": plan.requests, "bytes": size}

@@ -6,9 +6,6 @@ are in the page cache of the operating system.
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +17,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 import bloomparquet as bp
-from tests.bench.data import base_directory, keys, scatter
-from tests.bench.measure import Aim, Contender, Row, milliseconds, take_turns
+from tests.bench.data import keys, scatter, written_once
+from tests.bench.measure import Contender, Row, compared, take_turns
 
 ROW_GROUP_SIZES = (5_000, 122_880, 1_000_000)
 FILES, _WIDE_COLUMNS, _DAY = 4, 95, 86_400_000_000
@@ -113,10 +110,7 @@ def _measure(root: str, case: Case, label: str, rounds: int, wide: bool) -> Iter
         Contender(_DUCKDB, ask_duckdb, before=case.condition),
     ]
     timings = take_turns(contenders, rounds, agree, warm_up=2)
-    times = timings[_OURS].times_faster_than(timings[_DUCKDB])
-    aim = Aim(f">= {case.duckdb_times:.2g}x as fast as {_DUCKDB}", times >= case.duckdb_times)
-    yield milliseconds("rows", label, timings[_OURS], ratios={_DUCKDB: times}, aims=(aim,))
-    yield milliseconds("rows", label, timings[_DUCKDB])
+    yield from compared("rows", label, timings, {_DUCKDB: case.duckdb_times})
 
 
 def table(numbers: NDArray[np.int64], wide: bool) -> pa.Table:
@@ -136,21 +130,12 @@ def table(numbers: NDArray[np.int64], wide: bool) -> pa.Table:
 
 def data_set(size: int, rows_a_file: int, codec: str, wide: bool) -> Path:
     """The directory with row groups of `size` rows, which is written if it does not exist."""
-    root = base_directory() / f"rows-v1-{size}-{rows_a_file}-{codec}{'-wide' if wide else ''}"
-    if root.is_dir():
-        return root
-    root.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f"{root.name}.unfinished-", dir=root.parent))
-    try:
-        for i in range(FILES):
-            part = table(np.arange(i * rows_a_file, (i + 1) * rows_a_file), wide)
-            options = {name: {"ndv": min(size, rows_a_file), "fpp": 0.01} for name in ("id", "key")}
-            pq.write_table(
-                part, unfinished / f"part-{i}.parquet", row_group_size=size, compression=codec,
-                bloom_filter_options=options,
-            )  # fmt: skip
-        unfinished.chmod(0o755)
-        os.rename(unfinished, root)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return root
+
+    def write(root: Path, i: int) -> None:
+        part = table(np.arange(i * rows_a_file, (i + 1) * rows_a_file), wide)
+        options = {name: {"ndv": min(size, rows_a_file), "fpp": 0.01} for name in ("id", "key")}
+        pq.write_table(
+            part, root / f"part-{i}.parquet", row_group_size=size, compression=codec, bloom_filter_options=options
+        )
+
+    return written_once(f"rows-v1-{size}-{rows_a_file}-{codec}{'-wide' if wide else ''}", FILES, write)

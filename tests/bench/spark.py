@@ -1,20 +1,13 @@
-"""Lookups, joins and scans in Spark, compared with Spark's own reading and its predicate pushdown.
+"""Lookups and joins in Spark, compared with Spark's own reading and its predicate pushdown.
 
 The contenders are ``spark.read.parquet`` (or ``orc``) without pruning, with pruning, and with pruning by an index;
 ``format("bloomparquet")``; and the *oracle*: ``spark.read.parquet``, without pruning, of just the files that a plan
 keeps. All run in one session, on DataFrames that are loaded before, so that no contender lists files. Each round looks
-up another value. First queries are measured from load to rows, in processes of their own.
+up another value.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,63 +17,31 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 import bloomparquet as bp
-from pyspark_bloomparquet import attach
-from tests.bench.data import Shape, data_set, scatter
+from tests.bench.data import Shape, scatter
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 from tests.bench.plans import Lookups
-from tests.support.spark import start
+from tests.bench.session import directory, session
 
 _ORACLE = "oracle: the kept files"
 _WARM_UP = 10  # rounds; until then the JVM compiles the code of the contenders
 _SMALLER, _LARGER = 1_000, 10_000  # numbers of files that have aims
 _KEYS = (10, 1_000, 10_000)
 _JOINED = 10
-_FIRST_RUNS = 3
+_TRANSPARENT, _INDEX = "spark.bloomparquet.transparent", "spark.datasource.bloomparquet.index"
 
 
 def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
-    """All queries in one warm session, then the first queries of new sessions."""
-    home = Path(tempfile.mkdtemp(prefix="bench-spark-"))
-    try:
-        spark = attach(_start(home))
+    """All queries in one warm session."""
+    with directory() as home, session(home) as spark:
         for shape in dict.fromkeys((smaller, larger)):
             some = rounds if shape is smaller else max(3, rounds // 2)
             yield from _Session(spark, shape, some, home).measure()
-        spark.stop()
-        for shape in dict.fromkeys((smaller, larger)):
-            yield from _first_queries(shape, min(_FIRST_RUNS, rounds), home)
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def orc_lookups(rounds: int, shape: Shape) -> Iterator[Row]:
     """Lookups of one value and of IN lists in ORC files, in one warm session."""
-    home = Path(tempfile.mkdtemp(prefix="bench-spark-"))
-    try:
-        spark = attach(_start(home))
+    with directory() as home, session(home) as spark:
         yield from _Session(spark, shape, rounds, home).measure_lookups()
-        spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
-
-
-_TRANSPARENT = "spark.bloomparquet.transparent"
-
-
-_INDEX = "spark.datasource.bloomparquet.index"
-
-
-def _names(shape: Shape) -> tuple[str, str, str, str]:
-    """The names of the contenders.
-
-    They are Spark's scan with pruning, with pruning by an index, our data source, and Spark's scan without pruning.
-    """
-    pruned = f"spark.read.{shape.format}, pruned"
-    return pruned, f"{pruned} by an index", f"bloom{shape.format}", f"spark.read.{shape.format}"
-
-
-def _start(home: Path) -> SparkSession:
-    return start(home, **{"spark.driver.memory": "4g", "spark.bloomparquet.cacheDirectory": str(home / "cache")})
 
 
 class _Session:
@@ -88,7 +49,8 @@ class _Session:
         self._spark, self._shape, self._rounds = spark, shape, rounds
         self._lookups = Lookups(shape)
         root = str(self._lookups.root)
-        self._pruned, self._indexed, source, self._sparks = _names(shape)
+        source, self._sparks = f"bloom{shape.format}", f"spark.read.{shape.format}"
+        self._pruned, self._indexed = f"{self._sparks}, pruned", f"{self._sparks}, pruned by an index"
         self._index = str(home / f"index-{shape.format}-{shape.files}")
         bp.build_index(root, to=self._index)
         self._frames = {
@@ -105,9 +67,7 @@ class _Session:
 
     def measure(self) -> Iterator[Row]:
         yield from self.measure_lookups()
-        yield from self._compare(f"join with {_JOINED} keys", self._join, [_JOINED] * self._rounds, join=True)
-        yield from self._compare("sum of two columns", _sums, None)
-        yield from self._compare("sum, filter excludes nothing", _filtered_sums, None)
+        yield from self._compare(f"join with {_JOINED} keys", self._join, _JOINED, join=True)
 
     def measure_lookups(self) -> Iterator[Row]:
         columns = ("id", "key") if self._shape.strings else ("id",)
@@ -115,7 +75,7 @@ class _Session:
             for hit in (True, False):
                 yield from self._point(column, hit)
         for count in _KEYS[: self._rounds]:  # one round only shows that it runs
-            yield from self._compare(f"IN of {count:,}", self._within(count), [count] * self._rounds)
+            yield from self._compare(f"IN of {count:,}", self._within(count), count)
 
     def _point(self, column: str, hit: bool) -> Iterator[Row]:
         value: Callable[..., Any] = self._lookups.id if column == "id" else self._lookups.key
@@ -142,7 +102,7 @@ class _Session:
             if len(result) != hit or (hit and result[0][column] != value(number, hit=True)):
                 raise AssertionError(f"expected {int(hit)} row, found {result}")
 
-        timings = take_turns(contenders, self._rounds, agree, warm_up=_WARM_UP if self._rounds > 1 else 0)
+        timings = take_turns(contenders, self._rounds, agree, warm_up=_WARM_UP)
         name = f"{'long' if column == 'id' else 'string'} {'hit' if hit else 'miss'}"
         yield from self._rows(name, timings, hit=hit)
 
@@ -177,22 +137,15 @@ class _Session:
         return ids
 
     def _compare(
-        self, name: str, ask: Callable[[DataFrame, int], Any], expected: list[int] | None, *, join: bool = False
+        self, name: str, ask: Callable[[DataFrame, int], int], expected: int, *, join: bool = False
     ) -> Iterator[Row]:
-        seen: dict[int, Any] = {}
+        def agree(_: int, result: int) -> None:
+            if result != expected:
+                raise AssertionError(f"{name}: expected {expected} rows, found {result}")
 
-        def agree(number: int, result: Any) -> None:
-            wanted = seen.setdefault(number, result) if expected is None else expected[0]
-            if result != wanted:
-                raise AssertionError(f"{name}: expected {wanted}, found {result}")
+        yield from self._rows(name, take_turns(self._contenders(ask), self._rounds, agree), join=join)
 
-        yield from self._rows(
-            name, take_turns(self._contenders(ask), self._rounds, agree), join=join, scan=expected is None
-        )
-
-    def _rows(
-        self, name: str, timings: dict[str, Timing], *, hit: bool = False, join: bool = False, scan: bool = False
-    ) -> Iterator[Row]:
+    def _rows(self, name: str, timings: dict[str, Timing], *, hit: bool = False, join: bool = False) -> Iterator[Row]:
         for timing in timings.values():
             ratios, aims = {}, []
             if timing.name not in (self._sparks, _ORACLE):
@@ -202,11 +155,11 @@ class _Session:
                     ratios[_ORACLE] = timing.times_faster_than(timings[_ORACLE])
             if timing.name in (self._pruned, self._indexed):
                 indexed = timing.name == self._indexed
-                aims = list(self._aims(ratios, indexed=indexed, hit=hit, join=join, scan=scan))
+                aims = list(self._aims(ratios, indexed=indexed, hit=hit, join=join))
             group = "spark" if self._shape.format == "parquet" else self._shape.format
             yield milliseconds(group, f"{name}, {self._shape.files:,} files", timing, ratios=ratios, aims=tuple(aims))
 
-    def _aims(self, ratios: dict[str, float], *, indexed: bool, hit: bool, join: bool, scan: bool) -> Iterator[Aim]:
+    def _aims(self, ratios: dict[str, float], *, indexed: bool, hit: bool, join: bool) -> Iterator[Aim]:
         if self._shape.files not in (_SMALLER, _LARGER):
             return
         faster, large = ratios[self._sparks], self._shape.files == _LARGER
@@ -218,79 +171,3 @@ class _Session:
         if join:
             least = 15 if large else 5
             yield Aim(f">= {least}x faster than {self._sparks}", faster >= least)
-        if scan:
-            yield Aim(f"within 1.03x of {self._sparks}", faster >= 1 / 1.03)
-
-
-def _sums(frame: DataFrame, number: int) -> Any:
-    return frame.selectExpr("sum(id % 1000003)", "sum(round(100 * amount))").collect()
-
-
-def _filtered_sums(frame: DataFrame, number: int) -> Any:
-    return _sums(frame.where("id >= -9000000000000000000"), number)
-
-
-def _first_queries(shape: Shape, runs: int, home: Path) -> Iterator[Row]:
-    """The first query of a session: with an empty disk cache, with that of an earlier session, and by Spark alone."""
-    cache = home / f"first-{shape.files}"
-    pruned, _, source, sparks = _names(shape)
-    seconds: dict[str, list[float]] = {}
-    for number in range(runs):
-        for attached, name, format_name in (
-            (False, sparks, shape.format),
-            (True, pruned, shape.format),
-            (True, source, source),
-        ):
-            shutil.rmtree(cache, ignore_errors=True)
-            for session in ("empty cache", "second session")[:runs] if attached else ("",):
-                taken = _first_query(shape, format_name, number, home / "session", cache, attached=attached)
-                seconds.setdefault(", ".join(filter(None, (name, session))), []).append(taken)
-    timings = {name: Timing(name, tuple(taken), tuple(taken), None) for name, taken in seconds.items()}
-    least = {_SMALLER: 1.0, _LARGER: 3.0}.get(shape.files)  # times as fast as without pruning
-    for name, timing in timings.items():
-        faster = timing.times_faster_than(timings[sparks])
-        aims = ()
-        if name != sparks and least is not None:
-            aims = (Aim(f">= {least:g}x as fast as {sparks}", faster >= least),)
-        ratios = {} if name == sparks else {sparks: faster}
-        yield milliseconds("spark", f"first query, {shape.files:,} files", timing, ratios=ratios, aims=aims)
-
-
-def _first_query(shape: Shape, source: str, number: int, home: Path, cache: Path, *, attached: bool) -> float:
-    given = {"shape": shape.__dict__, "source": source, "number": number, "attached": attached}
-    arguments = json.dumps({**given, "home": str(home), "cache": str(cache)})
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.bench.spark", arguments],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-    )
-    return float(done.stdout.split()[-1])
-
-
-def _measure_first(arguments: dict[str, Any]) -> float:
-    shape = Shape(**arguments["shape"])
-    looked_up, root = Lookups(shape), str(data_set(shape))
-    settings = {"spark.driver.memory": "4g", "spark.bloomparquet.cacheDirectory": arguments["cache"]}
-    spark = start(Path(arguments["home"]), **settings)
-    if arguments["attached"]:
-        attach(spark)
-    spark.range(10).selectExpr("sum(id)").collect()  # the start of the session is not measured
-    began = time.perf_counter()
-    frame = (
-        spark.read.format(arguments["source"])
-        .load(root)
-        .where(col("id") == looked_up.id(arguments["number"], hit=True))
-    )
-    rows = frame.collect()
-    took = time.perf_counter() - began
-    assert len(rows) == 1
-    time.sleep(1)  # the planner writes its cache after the answer
-    spark.stop()
-    return took
-
-
-if __name__ == "__main__":
-    print(_measure_first(json.loads(sys.argv[1])))

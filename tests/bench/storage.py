@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +18,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
 from bloomparquet.planning.index.cache import process_cache
-from pyspark_bloomparquet import attach, last_plan
+from pyspark_bloomparquet import last_plan
 from tests.bench.data import scatter
 from tests.bench.measure import Contender, Row, milliseconds, take_turns
 from tests.bench.object_server import serving
+from tests.bench.session import directory, session
 from tests.support import connectors
-from tests.support.spark import start
 
 _ROWS = 1_000  # in a row group
 _GROUPS = 2
@@ -35,17 +33,12 @@ _JVM, _ARROW = "spark.read.parquet: by the JVM", "bp.plan: by pyarrow"
 
 def plans(rounds: int, files: int) -> Iterator[Row]:
     """One absent id in `files` files with two row groups each."""
-    home = Path(tempfile.mkdtemp(prefix="bench-storage-"))
-    try:
+    with directory() as home:
         _write(home / "bucket" / "t", files)
-        with serving(home / "bucket") as address:
-            spark = _session(home, address)
+        with serving(home / "bucket") as address, session(home, **_settings(address)) as spark:
             for delay in _DELAYS:
                 urlopen(f"http://{address}/delay?{delay}").close()
                 yield from _Plans(spark, home, address, files).measure(rounds, delay)
-            spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 class _Plans:
@@ -122,16 +115,13 @@ def _write(home: Path, files: int) -> None:
         bp.write_table(table, home / f"{number:05}.parquet", row_group_size=_ROWS, bloom=["id"])
 
 
-def _session(home: Path, address: str) -> SparkSession:
+def _settings(address: str) -> dict[str, str]:
     settings = {
         "endpoint": f"http://{address}", "endpoint.region": "us-east-1", "path.style.access": "true",
         "access.key": "k", "secret.key": "s", "connection.maximum": "100",
     }  # fmt: skip
     jars = ":".join(map(str, connectors.jars("s3a")))
-    return attach(
-        start(
-            home,
-            **{f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()},
-            **{"spark.driver.extraClassPath": jars, "spark.bloomparquet.cacheDirectory": str(home / "cache")},
-        )
-    )
+    return {
+        **{f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()},
+        "spark.driver.extraClassPath": jars,
+    }

@@ -6,18 +6,16 @@ connectors: ``.venv-4.1/bin/python -m tests.bench --only tables``.
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from pyspark_bloomparquet import attach, last_plan
-from tests.bench.measure import Aim, Contender, Row, milliseconds, take_turns
+from pyspark_bloomparquet import last_plan
+from tests.bench.measure import Contender, Row, compared, take_turns
+from tests.bench.session import directory, session
 from tests.connectors.session import connector_settings
 from tests.support import connectors
-from tests.support.spark import conf, start
+from tests.support.spark import conf
 
 _ON, _OFF = "pruned", "not pruned"
 _SWITCH = "spark.bloomparquet.transparent"
@@ -36,15 +34,10 @@ _AIMS = {("iceberg", "lookup"): 8.0, ("iceberg", "IN of 10"): 5.0, ("iceberg", "
 
 def tables(rounds: int, files: int, rows: int) -> Iterator[Row]:
     """Lookups, a join and a MERGE in tables of so many `files`, each of so many `rows` in one row group."""
-    home = Path(tempfile.mkdtemp(prefix="bench-tables-"))
-    try:
-        if connectors.TABLES:
-            spark = attach(start(home, **connector_settings(home), **{"spark.driver.memory": "4g"}))
+    if connectors.TABLES:
+        with directory() as home, session(home, **connector_settings(home)) as spark:
             for name in connectors.TABLES:
                 yield from _of(spark, name, rounds, files, rows)
-            spark.stop()
-    finally:
-        shutil.rmtree(home, ignore_errors=True)
 
 
 def _of(spark: SparkSession, name: str, rounds: int, files: int, rows: int) -> Iterator[Row]:
@@ -92,14 +85,14 @@ def _of(spark: SparkSession, name: str, rounds: int, files: int, rows: int) -> I
         ("MERGE of 5 rows", merge, 5),
     )
     for case, run, expected in cases:
-        yield from _turns(spark, f"{name}, {files:,} files: {case}", run, expected, rounds, _AIMS.get((name, case)))
+        yield from _turns(spark, f"{name}, {files:,} files: {case}", run, expected, rounds, _AIMS.get((name, case), 0))
     (plan,) = last_plan(spark.sql(f"SELECT * FROM {table} WHERE id = {ids(0, 1)}"))
     assert plan.planned, plan
     assert plan.kept < plan.total, plan
 
 
 def _turns(
-    spark: SparkSession, case: str, run: Callable[[int], int], expected: int, rounds: int, aim: float | None
+    spark: SparkSession, case: str, run: Callable[[int], int], expected: int, rounds: int, aim: float
 ) -> Iterator[Row]:
     def contender(name: str, is_on: bool) -> Contender:
         return Contender(name, run, lambda _: spark.conf.set(_SWITCH, str(is_on).lower()))
@@ -109,7 +102,4 @@ def _turns(
 
     timings = take_turns([contender(_ON, True), contender(_OFF, False)], rounds, agree)
     spark.conf.unset(_SWITCH)
-    ratio = timings[_ON].times_faster_than(timings[_OFF])
-    aims = () if aim is None else (Aim(f"{aim:g}x {_OFF}", ratio >= aim),)
-    yield milliseconds("tables", case, timings[_ON], ratios={_OFF: ratio}, aims=aims)
-    yield milliseconds("tables", case, timings[_OFF])
+    yield from compared("tables", case, timings, {_OFF: aim})

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +10,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-import bloomparquet as bp
 from pyspark_bloomparquet.cli import cli  # with the command `jar`
-from tests.cli.test_write import in_terminal
 from tests.support import files
 from tests.support.commands import Run
 
@@ -75,36 +71,6 @@ def test_build_plan_refresh_show_drop(run: Run, data: Path) -> None:
     assert not Path(directory).exists()
 
 
-def test_an_index_elsewhere_with_filters_of_its_own(run: Run, data: Path, tmp_path: Path) -> None:
-    to, before = tmp_path / "indexes" / "data", {file: file.read_bytes() for file in data.iterdir()}
-    (built,) = run("index", "build", data, "--columns", "id, name", "--fpp", "1e-5", "--to", to, "--json").lines()
-    assert (built["columns"], built["directory"]) == (["id", "name"], str(to))
-    assert {file: file.read_bytes() for file in data.iterdir()} == before, "nothing beside the data"
-    where = ("--where", "name = 'N407'")
-    kept = [plan(run, data, *where, *index)["opened_files"]["kept"] for index in ((), ("--index", to))]
-    assert kept[0] > kept[1] == 1
-    assert run("read", data, *where, "--index", to, "--json").lines() == [{"id": 407, "name": "N407"}]
-    write(data / "new.parquet", 9)
-    assert f"bloomparquet index refresh {data} --to {to}" in run("index", "show", data, "--to", to).out
-    (refreshed,) = run("index", "refresh", data, "--to", to, "--json").lines()
-    assert (refreshed["files"], refreshed["columns"]) == (4, ["id", "name"])
-    assert run("index", "drop", data, "--to", to).code == 0
-    assert list(to.iterdir()) == [], "the directory may be the user's own"
-
-
-def test_fpp_auto_counts_the_row_groups(run: Run, data: Path) -> None:
-    assert run("index", "build", data, "--columns", "id,name", "--fpp", "auto").code == 0
-    manifest = json.loads((data / "_bloomparquet_index" / "_manifest.json").read_text())
-    name = manifest["columns"]["named"]["name"]
-    assert (name["fpp"], name["row_groups"]) == ("auto", 12)
-    planned = plan(run, data, "--where", "name = 'x407'")  # past all statistics
-    counts = planned["opened_files"]
-    assert (counts["kept"], counts["total"], planned["indexed_files"]) == (0, 12, 3)
-    write(data / "new.parquet", 9)
-    assert run("index", "refresh", data).code == 0
-    assert plan(run, data, "--where", "name = 'N3607'")["opened_files"]["kept"] == 1
-
-
 def test_relative_and_absolute_paths_are_the_same(run: Run, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(data.parent)
     absolute = ("plan", data, "--json", "--index")
@@ -162,20 +128,6 @@ def test_a_table_log_is_ignored_only_if_asked(run: Run, data: Path) -> None:
         refused = run("index", command, data)
         assert (refused.code, "Delta Lake" in refused.err) == (1, True), command
         assert run("index", command, data, "--ignore-table-log").code == 0, command
-
-
-def test_progress_is_only_in_a_terminal(run: Run, data: Path) -> None:
-    assert run("index", "build", data).err == ""
-    out, shown = in_terminal([sys.executable, "-m", "bloomparquet.cli.main", "index", "build", str(data), "--json"])
-    assert json.loads(out)["files"] == 3
-    assert "3 of 3 files" in shown
-
-
-def test_show_in_python_compares_the_index_with_the_files(data: Path) -> None:
-    assert (built := bp.build_index(data)).covered is built.outdated is None
-    (data / "0.parquet").unlink()
-    info = bp.read_index_info(data)
-    assert (info.files, info.covered, info.outdated, dict(info.left_out)) == (3, 2, 0, {})
 
 
 def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:

@@ -88,13 +88,6 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     assert run("read", file, "--where", "id < 100", *keys, "--json").out.count("\n") == sum(i < 100 for i in IDS)
 
 
-def test_the_hint_to_advise_has_the_provider(run: Run, file: str, provider: Callable[[str], str]) -> None:
-    keys = ("--key-provider", provider("events"))
-    assert run("add", file, "--yes", *keys).code == 0
-    again = run("add", file, "--yes", *keys)
-    assert f"bloomparquet advise {file} --key-provider {provider('events')}" in again.out
-
-
 @pytest.mark.parametrize(
     ("function", "message"),
     [
@@ -123,12 +116,6 @@ def test_a_provider_without_keys_is_exit_code_2(
         assert not reveals(result.err, KEY)
 
 
-def test_a_missing_module_is_named(run: Run, file: str, provider: Callable[[str], str]) -> None:
-    result = run("plan", file, "--key-provider", "no_such_module:keys")
-    assert result.code == 2
-    assert "cannot be imported: there is no module no_such_module." in " ".join(result.err.split())
-
-
 def test_without_a_provider_the_error_says_what_to_do(run: Run, file: str) -> None:
     before = Path(file).read_bytes()
     result = run("read", file, "--json")
@@ -154,21 +141,6 @@ def test_wrong_keys_are_an_error_that_shows_no_key(
     assert (result.code, result.out) == (1, "")
     assert result.err.startswith(f"error: {file}: the footer ")
     assert not reveals(result.err, KEY, *KMS.master_keys.values())
-
-
-def test_a_column_refused_by_the_kms_is_kept_and_an_error(run: Run, file: str, provider: Callable[[str], str]) -> None:
-    keys = ("--key-provider", provider("events"))
-    KMS.denied.add("secret")
-    try:
-        plan = json.loads(run("plan", file, "--where", "id = 1001", *keys, "--json").out)["opened_files"]
-        assert (plan["kept"], plan["total"]) == (4, 4)
-        result = run("read", file, *keys)
-        assert (result.code, result.out) == (1, "")
-        assert "the key of column id could not be retrieved: the KMS did not unwrap a key with master key" in result.err
-        assert not reveals(result.err, *KMS.master_keys.values())
-        assert run("read", file, "--columns", "open,name", *keys, "--json").out.count("\n") == 2000
-    finally:
-        KMS.denied.clear()
 
 
 def test_the_installed_command_imports_from_the_current_dir(tmp_path: Path) -> None:

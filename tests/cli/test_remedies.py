@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fsspec
 import pyarrow as pa
 import pyarrow.orc as pa_orc
 import pyarrow.parquet as pq
@@ -158,12 +159,18 @@ WRONG: list[tuple[str, list[str], str]] = [
     ("days", ["probe", "--column", "day", "--value", "1"], "'day' is a partition column, which is not in the files"),
     ("good.parquet", ["plan", "--where", " "], "where is blank; to read every row, leave it out"),
     ("x.orc", ["probe", "--column", "tags", "--value", "1"], "filters of ORC on elements of these are not used"),
+    ("good.parquet", ["plan", "--where", "id = = 7"], "id = = 7"),
+    ("good.parquet", ["plan", "--where", "id = 'seven'"], "id"),
+    ("good.parquet", ["read", "--columns", "idd"], "did you mean 'id'"),
+    ("foo://bucket/x", ["plan"], "scheme foo://"),
+    ("needy://bucket/x", ["plan"], "the scheme needy:// needs a package: Install no-such-package"),
 ]  # fmt: skip
 
 
 def test_wrong_input_is_one_line_that_says_what_to_do(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fsspec.register_implementation("needy", "no_such_module.FileSystem", clobber=True, errtxt="Install no-such-package")
     make_inputs(tmp_path)
     monkeypatch.chdir(tmp_path)
     for path, (command, *rest), message in WRONG:
@@ -204,31 +211,11 @@ def test_wrong_arguments_in_python_are_named_errors(tmp_path: Path) -> None:
             call(path)
 
 
-def test_names_that_inspect_shows_can_be_probed(run: Run, tmp_path: Path) -> None:
-    make_inputs(tmp_path)
-    path = tmp_path / "good.parquet"
-    for row in run("inspect", path, "--json").lines():
-        assert run("probe", path, "--column", row["column"], "--value", IDS[5]).code == 0
-        assert run("probe", path, "--column", row["column"], "--value", 10**9).code == 3
-
-
 def test_row_groups_of_orc_are_numbered_through_all_stripes(run: Run, tmp_path: Path) -> None:
     make_inputs(tmp_path)
     says = "numbered from 0, through all its stripes"
     assert says in run("probe", tmp_path / "x.orc", *PROBE).out
     assert says not in run("probe", tmp_path / "good.parquet", *PROBE).out
-
-
-def test_files_without_rows_have_nothing_to_do(run: Run, tmp_path: Path) -> None:
-    path = str(tmp_path / "none.parquet")
-    pq.write_table(pa.table({"id": pa.array([], pa.int64()), "s": pa.array([], pa.string())}), path)
-    advice = run("advise", path)
-    assert "there is no row" in advice.out
-    assert "every value is null" not in advice.out
-    assert advice.out.rstrip().endswith("There is nothing to do.")
-    assert "advise" not in run("plan", path, "--where", "id = 1").out
-    assert bp.plan(path, "id = 1").kept == 0
-    assert run("read", path, "--where", "id = 1", "--json").out == ""
 
 
 def test_files_without_row_groups_have_none_to_name(run: Run, tmp_path: Path) -> None:
@@ -303,19 +290,3 @@ def test_the_warning_of_a_missing_index_has_the_command_that_builds_it(
     )
     pasted(run, build)
     assert run(*arguments, "--json").lines()[0]["indexed_files"] == 1
-
-
-@pytest.mark.parametrize("to", [[], ["--to", "my index"]])
-def test_the_command_that_builds_a_missing_index_takes_the_same_files(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: list[str]
-) -> None:
-    for name in ("a b", "other"):
-        files.write(tmp_path / "t" / f"{name}.parquet", {"id": [1]})
-    monkeypatch.chdir(tmp_path)
-    for command in ("show", "refresh"):
-        refused = run("index", command, "t/a b.parquet", *to)
-        assert refused.code == 1
-        build = refused.err.rpartition("build one: ")[2].strip()
-        pasted(run, build)
-        assert json.loads(run("index", "show", "t/a b.parquet", *to, "--json").out)["files"] == 1
-        assert run("index", "drop", "t/a b.parquet", *to).code == 0

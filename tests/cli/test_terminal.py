@@ -20,6 +20,7 @@ import bloomparquet as bp
 from bloomparquet.cli import render, terminal
 from bloomparquet.cli.main import main
 from tests.support import files
+from tests.support.commands import Run
 
 
 def test_inspect_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
@@ -52,18 +53,11 @@ def test_inspect_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
         (["index", "build", "events", "--to", "new"], ["file,new"]),
     ],
 )
-def test_the_shell_completes(words: list[str], completed: list[str]) -> None:
-    line = ["bloomparquet", *words]
-    asked = {
-        "_BLOOMPARQUET_COMPLETE": "bash_complete",
-        "COMP_WORDS": " ".join(line),
-        "COMP_CWORD": str(len(words)),
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "pyspark_bloomparquet.cli"],
-        env={**os.environ, **asked}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert (done.returncode, done.stdout.split()) == (0, completed)
+def test_the_shell_completes(run: Run, words: list[str], completed: list[str], monkeypatch: Any) -> None:
+    monkeypatch.setenv("_BLOOMPARQUET_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", " ".join(["bloomparquet", *words]))
+    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    assert run().out.split() == completed
 
 
 def test_a_terminal_folds_prose_but_no_command(capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
@@ -86,15 +80,13 @@ def run_in_shell(redirection: str, *arguments: str | Path, **environment: str) -
     return subprocess.run(["sh", "-c", line], env={**os.environ, **environment}, capture_output=True, check=False)
 
 
-@pytest.mark.parametrize(
-    ("encoding", "name"), [("utf-8", "größe"), ("latin-1", "größe"), ("ascii", r"gr\u00f6\u00dfe")]
-)
+@pytest.mark.parametrize(("encoding", "name"), [("latin-1", "größe"), ("ascii", r"gr\u00f6\u00dfe")])
 def test_characters_that_the_encoding_lacks_are_escaped(encoding: str, name: str, tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {"größe": ["日本"]})
     text, as_json = (run_in_shell("", "read", path, *flags, PYTHONIOENCODING=encoding) for flags in ((), ("--json",)))
     assert text.stderr == as_json.stderr == b""
     assert name in text.stdout.decode(encoding)
-    assert ("日本" if encoding == "utf-8" else r"\u65e5\u672c") in text.stdout.decode(encoding)
+    assert r"\u65e5\u672c" in text.stdout.decode(encoding)
     assert json.loads(as_json.stdout.decode(encoding)) == {"größe": "日本"}
 
 
@@ -102,12 +94,6 @@ def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {"id": [1]})
     done = run_in_shell(">&-", "plan", path)
     assert (done.returncode, done.stderr) == (0, b"")
-
-
-def test_the_package_is_the_command(tmp_path: Path) -> None:
-    path = files.write(tmp_path / "x.parquet", {"id": [1]})
-    command = [sys.executable, "-m", "bloomparquet", "read", path, "--where", "id = 1", "--json"]
-    assert json.loads(subprocess.check_output(command)) == {"id": 1}
 
 
 ACTS = "a\x1b]0;x\x07\x1b[2J\u202e\x9b"  # sets a title, clears the screen, turns the direction of writing

@@ -1,8 +1,7 @@
 """Kills processes with SIGKILL at every point at which the state of the disk differs.
 
 A child runs a function. Each of its calls that changes a file is counted, and it ends itself before, in the midst of,
-or after the one that is named: `every_point` gives all of them, so that none is left to chance. `killed_after` ends a
-child from outside, at any moment.
+or after the one that is named: `every_point` gives all of them, so that none is left to chance.
 """
 
 from __future__ import annotations
@@ -10,7 +9,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -55,16 +53,6 @@ def killed_at(point: Point, function: Callable[..., Any], *arguments: Any) -> No
     child.start()
     child.join()
     assert child.exitcode == -signal.SIGKILL, f"the child was not killed at {point}: exit code {child.exitcode}"
-
-
-def killed_after(seconds: float, function: Callable[..., Any], *arguments: Any) -> bool:
-    """Run the function in a child that is killed after some seconds. Returns whether it was still running."""
-    child = start(function, *arguments)
-    time.sleep(seconds)
-    child.kill()
-    child.join()
-    assert child.exitcode in (0, -signal.SIGKILL), f"the child failed: {child.exitcode}"
-    return child.exitcode != 0
 
 
 def start(function: Callable[..., Any], *arguments: Any) -> BaseProcess:

@@ -26,40 +26,28 @@ from tests.support.encrypted_modules import (
 from tests.support.stored import lacking
 
 ROWS, GROUPS = 300, 3
-
-
 N = ROWS * GROUPS
 
 
 IDS = np.random.default_rng(3).choice(1 << 50, N, replace=False) * 2
-
-
 TABLE = pa.table({
     "id": IDS,
     "name": pa.array([f"secret name {i}" if i % 9 else None for i in IDS]),
     "city": pa.array([f"city {i * 7919 % 1009}" for i in range(N)]),
     "st": pa.array([{"x": int(i) ^ 0x5555} for i in IDS]),
 })  # fmt: skip
-
-
 ID, NAME, CITY, X = range(4)  # leaves
 
 
 BLOOM = ["id", "name", "city", "st.x"]
-
-
 FOOTER, FIRST, SECOND = b"the-footer's-key", b"key-of-column-id", b"names'-very-key!"
 
 
 ALL = bp.Keys(FOOTER, {"id": FIRST, "name": SECOND})
-
-
 WITHOUT_NAME = bp.Keys(FOOTER, {"id": FIRST})
 
 
 WITHOUT_FOOTER = bp.Keys(None, {"id": FIRST, "name": SECOND})
-
-
 LARGE = bp.Bloom(0.01, ndv=20_000)
 
 

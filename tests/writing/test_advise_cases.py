@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise
 from bloomparquet.writing.advice.columns import table_columns
-from bloomparquet.writing.advice.sampling import Wanted, take_samples
+from bloomparquet.writing.advice.sampling import take_samples
 from tests.support.advice import by_column, only
 from tests.support.core import (
     BLOOM_LENGTH,
@@ -32,7 +31,7 @@ from tests.support.core import (
     empty_filters,
     graft_filters,
 )
-from tests.support.files import filter_offset, hive, patch, write, write_groups
+from tests.support.files import hive, patch, write
 
 
 def test_oversized_filters_shrink(tmp_path: Path) -> None:
@@ -56,12 +55,6 @@ def test_too_small_filters_are_replaced(tmp_path: Path) -> None:
     assert "of absent values" in row["reason"]
     assert row["ndv_per_row_group"] == pytest.approx(1000, rel=0.02)
     assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x --replace"]
-
-
-def test_full_filters_without_benefit_are_dropped(tmp_path: Path) -> None:
-    values = np.arange(20_000)
-    write(tmp_path / "x.parquet", {"x": values}, {"x": {"ndv": 4, "fpp": 0.01}}, rows_per_group=1000)
-    assert only(tmp_path)["advice"] == "drop"
 
 
 def test_empty_filters_are_dropped(tmp_path: Path) -> None:
@@ -88,15 +81,6 @@ def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
     assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
 
 
-def test_an_unusable_filter_is_replaced_by_the_values(tmp_path: Path) -> None:
-    for i in range(4):
-        path = write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}, ["x"])
-        patch(path, filter_offset(path)[0], b"\xff" * 8)
-    row = only(tmp_path)
-    assert row["ndv_per_row_group"] == pytest.approx(4000, rel=0.01)  # from the values
-    assert row["filters"] == 4
-
-
 def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
     for i in range(3):
         columns = {name: np.random.default_rng(i).integers(0, 10**9, 4000) for name in ("x", "y")}
@@ -107,18 +91,6 @@ def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
     assert "could not be read" in advised["x"]["reason"]
     assert "column x" in advised["x"]["reason"]
     assert advised["y"]["advice"] == "add"
-
-
-def test_storage_errors_are_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write(tmp_path / "x.parquet", {"x": np.arange(10_000) % 7919}, rows_per_group=1000)
-    bp.plan(path)
-
-    def fail(*_: Any) -> None:
-        raise PermissionError(13, "no")
-
-    monkeypatch.setattr("bloomparquet.storage.files.os.preadv", fail)
-    with pytest.raises(PermissionError):
-        advise(path)
 
 
 def test_files_with_different_schemas_are_one_table(tmp_path: Path) -> None:
@@ -148,16 +120,6 @@ def test_types_that_store_values_differently_do_not_compare(tmp_path: Path) -> N
         assert advised[name]["advice"] == "none"
 
 
-def test_a_name_with_a_dot_and_a_field_are_two_columns(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 10**9, 4000)
-    table = pa.table({"a.b": values, "a": pa.array([{"b": "x"}] * 4000)})
-    rows = advise(write(tmp_path / "x.parquet", table, rows_per_group=500)).to_pylist()
-    assert [(row["column"], row["type"], row["advice"]) for row in rows] == [
-        ("a.b", "INT64", "add"),
-        ("a.b", "BYTE_ARRAY (STRING)", "none"),
-    ]
-
-
 def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
     parts = {
         f"day={day}": {"x": np.random.default_rng(day).integers(0, 10**9, 1000), "DAY": [7 + day] * 1000}
@@ -167,20 +129,6 @@ def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
     assert list(advised) == ["x", "DAY"]
     assert advised["x"]["advice"] == "add"
     assert "partition" in advised["DAY"]["reason"]
-
-
-def test_tables_without_rows_need_no_filter(tmp_path: Path) -> None:
-    path = str(tmp_path / "x.parquet")
-    with pq.ParquetWriter(path, pa.schema([("x", pa.int64())])):
-        pass
-    assert pq.read_metadata(path).num_row_groups == 0
-    row = only(path)
-    assert (row["row_groups"], row["values"], row["advice"], row["reason"]) == (0, 0, "none", "there is no row group")
-    assert advice_commands(advise(path), path) == []
-    write_groups(path, [{"x": pa.array([], pa.int64())}])
-    assert only(path)["advice"] == "none"
-    with pytest.raises(bp.PlanError, match="no data files"):
-        advise(write_groups(tmp_path / "y" / "_hidden", [{"x": [1]}]).rpartition("/")[0])
 
 
 def test_undecryptable_columns_get_no_advice(parquet_testing_dir: Path) -> None:
@@ -206,28 +154,9 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
     table = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     known = [column for column in table_columns(table) if (column.offset >= 0).any()]
     unknown = [replace(column, length=np.full_like(column.length, -1)) for column in known]
-    advised = take_samples(table, unknown, [Wanted.NOTHING] * len(unknown), 0, ReadCount())
+    advised = take_samples(table, unknown, [False] * len(unknown), 0, ReadCount())
     assert len(advised) == 2
     assert [sample.sizes for sample in advised] == [column.length.tolist() for column in known]
-
-
-def test_false_row_groups_of_encrypted_columns_need_their_keys(parquet_testing_dir: Path) -> None:
-    path = parquet_testing_dir / "encrypt_columns_and_footer_bloom_filter.parquet.encrypted"
-    key, columns = b"0123456789012345", {"float_field": b"1234567890123451", "double_field": b"1234567890123450"}
-    opened = by_column(advise(path, keys=bp.Keys(key, columns)))
-    filters = bp.inspect(path, keys=bp.Keys(key, columns)).to_pylist()
-    locked = by_column(advise(path, keys=bp.Keys(key)))
-    for name in columns:
-        fpps = [row["estimated_fpp"] for row in filters if row["column"] == name]
-        assert opened[name]["false_row_groups_now"] == pytest.approx(sum(fpps))
-        assert locked[name]["false_row_groups_now"] is None
-
-
-def test_one_row_group_keeps_its_filter(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 10**9, 5000)
-    assert only(write(tmp_path / "x.parquet", {"x": values}))["advice"] == "none"
-    assert only(write(tmp_path / "x.parquet", {"x": values}, ["x"]))["advice"] == "keep"
-    assert only(graft_filters(write(tmp_path / "y.parquet", {"x": values}), 1 << 20))["advice"] == "shrink"
 
 
 def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:

@@ -15,13 +15,12 @@ from rich.console import Console
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands, advice_report
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE, expected_fpp
-from bloomparquet.writing.advice.advise import advise
-from bloomparquet.writing.advice.false_row_groups import false_row_groups_of
+from bloomparquet.writing.advice.advise import advise, false_row_groups_of
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP, auto_fpp
 from tests.support.advice import only
 from tests.support.files import write
 
-FILES, LOOKUPS = 8, 300
+FILES, LOOKUPS = 4, 300
 AUTO = {"x": bp.Bloom(fpp="auto")}
 
 SMALLEST_SHARE = 0.02
@@ -52,7 +51,7 @@ def filters_of(path: str) -> list[dict[str, Any]]:
     return bp.inspect(path).select(names).to_pylist()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_lookup_reads_about_one_false_row_group(seed: int, tmp_path: Path) -> None:
     files, total = random_files(seed)
     # Without statistics, filters are the only evidence.
@@ -82,16 +81,6 @@ def test_adding_and_shrinking_count_the_row_groups(tmp_path: Path) -> None:
     same = [one == other for one, other in zip(filters_of(shrunk), filters_of(written), strict=True)]
     assert np.mean(same) > 0.9
     assert {outcome.action for outcome in bp.shrink_filters(written)} == {"unchanged"}
-
-
-@pytest.mark.parametrize("bloom", ["*", ["*"]])
-def test_every_column_means_auto_unless_it_has_a_quality(bloom: str | list[str], tmp_path: Path) -> None:
-    files, total = random_files(3)
-    added = write_all(tmp_path / "added", files, None)
-    bp.add_filters(added, bloom=bloom)
-    assert filters_of(added) == filters_of(write_all(tmp_path / "t", files, bp.Bloom(fpp="auto", row_groups=total)))
-    bp.add_filters(added, bloom={"*": bp.Bloom(0.2)}, replace=True)
-    assert max(row["estimated_fpp"] for row in filters_of(added)) > 0.02
 
 
 def test_a_table_is_written_for_its_own_row_groups(tmp_path: Path) -> None:
@@ -147,52 +136,28 @@ def test_a_file_needs_a_valid_number_of_row_groups(bloom: Any, message: str, tmp
             change(write(tmp_path / "y.parquet", {"x": [1]}), fpp=often)
 
 
-def test_unreadable_files_are_not_counted(tmp_path: Path) -> None:
-    for i in range(3):
-        values = np.random.default_rng(i).integers(0, 2**60, 4000)
-        write(tmp_path / f"{i}.parquet", {"x": values}, rows_per_group=40)
-    (tmp_path / "damaged.parquet").write_bytes(b"PAR1 no footer PAR1")
-    outcomes = {row.path: row for row in bp.add_filters(str(tmp_path), bloom=AUTO, on_error="report")}
-    assert sorted(row.action for row in outcomes.values()) == ["added"] * 3 + ["failed"]
-    (tmp_path / "damaged.parquet").unlink()
-    assert only(str(tmp_path))["false_row_groups_now"] <= TOLERANCE
-
-
-@pytest.mark.parametrize("fpp", [0.2, 0.01])
-def test_advice_counts_the_false_row_groups_of_all_filters(fpp: float, tmp_path: Path) -> None:
-    for i in range(2):  # all filters are in the sample
-        values = np.random.default_rng(i).integers(0, 2**60, 8 * (500 + 100 * i))
-        bp.write_table(pa.table({"x": values}), tmp_path / f"{i}.parquet", bloom={"x": bp.Bloom(fpp)},
-                       row_group_size=500 + 100 * i)  # fmt: skip
-    row = only(str(tmp_path))
-    fpps = bp.inspect(str(tmp_path))["estimated_fpp"].to_pylist()
-    assert len(fpps) == row["filters"] == 16
-    assert row["false_row_groups_now"] == pytest.approx(sum(fpps))
-    assert row["fpp"] == MAX_AUTO_FPP
-    assert row["false_row_groups"] <= TOLERANCE * MAX_AUTO_FPP * row["row_groups"]
-
-
 def test_advice_for_a_large_table_is_its_auto_fpp(tmp_path: Path) -> None:
-    values, path = np.random.default_rng(0).integers(0, 2**60, 1500 * 40), str(tmp_path / "x.parquet")
+    values, path = np.random.default_rng(0).integers(0, 2**60, 600 * 40), str(tmp_path / "x.parquet")
     bp.write_table(pa.table({"x": values}), path, bloom={"x": bp.Bloom(fpp=0.06)}, row_group_size=40)
     fpps = bp.inspect(path)["estimated_fpp"].to_pylist()
     row = only(path)
-    assert (row["fpp"], row["advice"]) == (1 / 1500, "replace")
-    assert row["false_row_groups_now"] == pytest.approx(sum(fpps), rel=0.3)  # 16 of 1,500 filters are in the sample
+    assert (row["fpp"], row["advice"]) == (1 / 600, "replace")
+    assert row["false_row_groups_now"] == pytest.approx(sum(fpps), rel=0.3)  # 16 of 600 filters are in the sample
     assert SMALLEST_SHARE <= row["false_row_groups"] <= TOLERANCE
 
     answer, out = advise(path), io.StringIO()
     Console(file=out, width=80).print(advice_report(answer))
     lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
-    assert "column now with FPP 0.00067" in lines
-    assert f"x {row['false_row_groups_now']:.0f} {row['false_row_groups']:.1f}" in lines
-    assert "--fpp auto is 0.00067 here: about 1 of 1,500 row groups." in lines
+    assert "column now with FPP 0.0017" in lines
+    assert row["false_row_groups"] < 0.1
+    assert f"x {row['false_row_groups_now']:.0f} under 0.1" in lines
+    assert "--fpp auto is 0.0017 here: about 1 of 600 row groups." in lines
     assert max(map(len, out.getvalue().splitlines())) <= 80
     assert advice_commands(answer, "t") == ["bloomparquet add t --columns x --replace"]
 
     fixed = only(path, fpp=0.01)
     assert (fixed["fpp"], fixed["advice"]) == (0.01, "keep")
-    assert TOLERANCE < fixed["false_row_groups"] <= TOLERANCE * 0.01 * 1500
+    assert TOLERANCE < fixed["false_row_groups"] <= TOLERANCE * 0.01 * 600
     bp.add_filters(path, bloom=AUTO, replace=True)
     again = only(path)
     assert (again["advice"], again["false_row_groups_now"] <= TOLERANCE) == ("keep", True)

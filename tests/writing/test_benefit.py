@@ -75,12 +75,6 @@ def test_scattered_distinct_values_recommend_filters() -> None:
     assert benefit.reason == "a lookup reads 2 of 80 row groups instead of 80"
 
 
-def test_false_positives_count_as_reads() -> None:
-    rates = [assess(INT64, PLAIN, facts(80, 10_000, 10_000, everywhere(80)), fpp=fpp).skip_rate for fpp in (0.01, 0.5)]
-    assert rates[0] is not None
-    assert rates[1] == pytest.approx(rates[0] * 0.5 / 0.99)
-
-
 def test_sorted_columns_need_no_filter() -> None:
     for ndv in (10_000, float("nan")):
         benefit = assess(INT64, PLAIN, facts(80, 10_000, ndv, sorted_bounds(80)))
@@ -114,23 +108,6 @@ def test_measured_overlap_replaces_the_assumption() -> None:
     assert few_and_apart.skip_rate == pytest.approx(0.99 * 0.98 * 79 / 80)
     many_and_shared = assess(INT64, PLAIN, facts(80, 10_000, 10_000, None, shared=0.97))
     assert not many_and_shared.recommended
-
-
-def test_row_groups_with_disjoint_bounds_share_no_value() -> None:
-    starts = np.arange(80) % 4 * 10_000  # as of twenty files, each of which is sorted
-    benefit = assess(INT64, PLAIN, facts(80, 10_000, 1000, bounds(starts, starts + 9_999), shared=0.1))
-    assert benefit.min_max_skip == pytest.approx(0.75)
-    assert benefit.skip_rate == pytest.approx(0.99 * 0.9 * 19 / 80)
-    assert benefit.ndv == pytest.approx(80 * 1000 / (1 + 19 * 0.1))
-
-
-def test_filters_are_recommended_where_queries_feel_them() -> None:
-    for shared, recommended in ((0.65, False), (0.41, False), (0.35, True), (0.01, True)):
-        benefit = assess(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=shared))
-        assert (benefit.useful, benefit.recommended) == (True, recommended)
-    assert assess(INT64, PLAIN, facts(80, 10_000, 5_000, None, shared=0.65)).reason == (
-        "a lookup reads 53 of 80 row groups instead of 80, only 34 % fewer"
-    )
 
 
 def test_fractions_get_no_filter_unless_named() -> None:
@@ -182,19 +159,6 @@ def test_every_type_that_filters_serve_is_recommended(column: LeafColumn, traits
     assert assess(column, traits, facts(80, 10_000, 10_000)).recommended
 
 
-def test_nulls_are_no_values() -> None:
-    n = np.full(4, 100)
-    assert assess(INT64, PLAIN, ColumnFacts(n, n, None, np.full(4, np.nan))).reason == "every value is null"
-    none = np.zeros(0, np.int64)
-    assert "no row group" in assess(INT64, PLAIN, ColumnFacts(none, none, None, none.astype(np.float64))).reason
-    half = ColumnFacts(np.full(4, 100), np.array([100, 100, 0, 0]), None, np.array([np.nan, np.nan, 100.0, 100.0]))
-    benefit = assess(INT64, PLAIN, half)
-    assert benefit.min_max_skip == 0.5  # by null counts
-    assert benefit.skip_rate == pytest.approx(0.25 * 0.99, abs=0.01)
-    unknown = ColumnFacts(n, np.full(4, -1), None, np.full(4, 100.0))
-    assert unknown.filled.tolist() == [100] * 4
-
-
 def test_one_row_group_has_nothing_to_skip() -> None:
     tiny = assess(INT64, PLAIN, facts(1, 500, 500))
     assert (tiny.recommended, tiny.useful, tiny.skip_rate) == (False, False, 0)
@@ -208,13 +172,6 @@ def test_row_groups_of_an_unfinished_file_stand_for_many() -> None:
     assert not assess(INT64, PLAIN, facts(8, 500_000, 500_000, sorted_bounds(8), whole=False)).recommended
     benefit = assess(INT64, PLAIN, facts(4, 10_000, 10_000, everywhere(4), whole=False))
     assert benefit.skip_rate == pytest.approx(0.99, abs=0.02)
-
-
-def test_an_unknown_ndv_is_needed_only_if_it_decides() -> None:
-    benefit = assess(INT64, PLAIN, facts(80, 10_000, float("nan"), everywhere(80)))
-    assert benefit.needs_ndv
-    assert (benefit.recommended, benefit.skip_rate, benefit.ndv) == (False, None, None)
-    assert not assess(leaf("BOOLEAN"), PLAIN, facts(80, 10_000, float("nan"))).needs_ndv
 
 
 def test_unknown_bounds_exclude_nothing() -> None:
@@ -320,8 +277,3 @@ def test_the_pool_size_is_found_from_the_ndv(rows: int, pool: int) -> None:
         assert benefit == pytest.approx(pool, rel=1e-3)
     else:
         assert benefit == np.inf
-
-
-def test_the_pool_size_of_a_simulated_draw() -> None:
-    drawn = len(np.unique(np.random.default_rng(4).integers(0, 30_000, 20_000)))
-    assert pool_size(20_000, drawn) == pytest.approx(30_000, rel=0.05)

@@ -57,14 +57,6 @@ def test_given_encodings_are_kept(tmp_path: Path, options: dict[str, Any]) -> No
     assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
 
 
-def test_files_of_unique_keys_are_smaller(tmp_path: Path) -> None:
-    """The dictionary of pyarrow's default limit is larger than what it saves."""
-    table = pa.table({"key": np.random.default_rng(1).integers(0, 1 << 62, ROWS)})
-    bp.write_table(table, tmp_path / "ours")
-    pq.write_table(table, tmp_path / "theirs")
-    assert (tmp_path / "ours").stat().st_size < 0.85 * (tmp_path / "theirs").stat().st_size
-
-
 def test_columns_of_one_name_are_written(tmp_path: Path) -> None:
     table = pa.Table.from_arrays([COLUMNS["unique"], COLUMNS["10,000 words"]], ["a", "a"])
     bp.write_table(table, tmp_path / "a.parquet")

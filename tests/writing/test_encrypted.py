@@ -6,18 +6,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pyarrow.parquet.encryption as pe
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
-from bloomparquet.parquet.encryption.modules import Module
-from bloomparquet.parquet.thrift.definitions import FileMetaData, OffsetIndex
+from bloomparquet.parquet.thrift.definitions import FileMetaData
 from bloomparquet.parquet.thrift.reader import read_struct
-from bloomparquet.parquet.thrift.struct import ThriftStruct
 from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
@@ -177,32 +172,8 @@ def test_page_indexes_point_to_the_pages(tmp_path: Path, algorithm: str, diction
     case = KINDS["columns"](algorithm, False, 128)
     options = {"write_page_index": True, "data_page_size": 1_000, "use_dictionary": dictionary, "write_batch_size": 64}
     path = write(tmp_path / "a.parquet", case, write_page_checksum=True, **options)
-    twin = write(tmp_path / "plain.parquet", None, write_page_checksum=True, **options)
-    data, plain, footer = Path(path).read_bytes(), Path(twin).read_bytes(), footer_of(path, case.keys)
-    ours, theirs = chunks(path, case.keys), chunks(twin, None)
-    for chunk_id, chunk in ours.items():
-        cipher, other = footer.chunk_cipher(*chunk_id), theirs[chunk_id]
-
-        def opened(field: int, module: Module, chunk: ThriftStruct = chunk, cipher: Any = cipher) -> bytes:
-            raw = data[chunk[field] : chunk[field] + chunk[field + 1]]
-            return raw if cipher is None else cipher.decrypt(raw, module)
-
-        assert opened(6, Module.COLUMN_INDEX) == plain[other[6] : other[6] + other[7]]
-        rows = [
-            [location[3] for location in read_struct(raw, OffsetIndex)[0][1]]
-            for raw in (opened(4, Module.OFFSET_INDEX), plain[other[4] : other[4] + other[5]])
-        ]
-        assert rows[0] == rows[1]
     assert assert_page_indexes_open(path, case.keys) >= 20
     assert bp.read_table(path, keys=case.keys).equals(TABLE)
-
-
-@pytest.mark.parametrize("algorithm", ["AES_GCM_V1", "AES_GCM_CTR_V1"])
-def test_pyarrow_verifies_checksums_of_encrypted_pages(tmp_path: Path, algorithm: str) -> None:
-    case = KINDS["uniform"](algorithm, False, 192)
-    path = write(tmp_path / "a.parquet", case, write_page_checksum=True)
-    read = {"decryption_properties": case.pyarrow, "page_checksum_verification": True}
-    assert pq.read_table(path, **read).equals(TABLE)
 
 
 @pytest.mark.filterwarnings("ignore:the Bloom filters of column")
@@ -222,13 +193,6 @@ def test_outcome_equals_that_of_a_plaintext_file(tmp_path: Path) -> None:
         assert bitsets(tmp_path / f"{keys}", keys) == bitsets(tmp_path / "None", None)
 
 
-def test_encrypted_filters_hold_both_zeros_and_nan(tmp_path: Path) -> None:
-    keys = bp.Keys(FOOTER)
-    bp.write_table(pa.table({"v": pa.array([-0.0, 5.0])}), tmp_path / "a.parquet", bloom="v", encryption=keys)
-    bloom = bp.SplitBlockBloomFilter.from_bytes(bitsets(tmp_path / "a.parquet", keys)[0, 0])
-    assert bloom.check(xxh64_int64(np.array([0.0, -0.0, 5.0, np.nan, -np.nan]))).all()
-
-
 @pytest.mark.parametrize("rows", [0, 1])
 def test_empty_table_keeps_its_schema(tmp_path: Path, rows: int) -> None:
     case = KINDS["kms single"]("AES_GCM_V1", False, 128)
@@ -244,17 +208,3 @@ def test_columns_with_equal_names_are_both_encrypted(tmp_path: Path) -> None:
     assert find_secrets(Path(path).read_bytes(), [int(i).to_bytes(8, "little") for i in IDS]) == []
     sums = [footer_of(path, case.keys).read_chunk_with_cipher(0, leaf)[0].max_value for leaf in (0, 2)]
     assert sums == [int(max(IDS[:ROWS])).to_bytes(8, "little")] * 2
-
-
-def test_row_groups_and_key_values_of_batches(tmp_path: Path) -> None:
-    keys, path = bp.Keys(FOOTER), tmp_path / "a.parquet"
-    with bp.ParquetWriter(
-        path, TABLE.schema, bloom="id", row_group_size=300, key_values={"mine": "kept"}, encryption=keys
-    ) as writer:
-        for batch in TABLE.to_batches(max_chunksize=70):
-            writer.write_batch(batch)
-    footer = footer_of(path, keys)
-    assert footer.rows == (300, 300, 300, 100)
-    assert footer.key_values["mine"] == "kept"
-    assert b"kept" not in path.read_bytes()
-    assert pq.read_table(path, decryption_properties=pe.create_decryption_properties(FOOTER)).equals(TABLE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import os
 import pickle
 from pathlib import Path
@@ -22,7 +21,6 @@ from tests.support.encrypted_modules import (
     footer_of,
 )
 from tests.support.encrypted_writes import (
-    BLOOM,
     FIRST,
     FOOTER,
     KINDS,
@@ -155,22 +153,3 @@ def test_too_many_row_groups_or_columns_are_an_error(tmp_path: Path, monkeypatch
         bp.write_table(TABLE, path, encryption=bp.Keys(FOOTER), **pages)
     assert path.read_bytes() == b"old"
     assert sorted(os.listdir(tmp_path)) == ["a.parquet", "b.parquet"]
-
-
-def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path, original = tmp_path / "a.parquet", os.write
-    path.write_bytes(b"old")
-    for left in range(4):
-        calls = itertools.count()
-
-        def full(descriptor: int, data: Any, left: int = left, calls: Any = calls) -> int:
-            if next(calls) == left:
-                raise OSError(28, "No space left on device")
-            return original(descriptor, data)
-
-        monkeypatch.setattr(os, "write", full)
-        with pytest.raises(OSError, match="No space left"):
-            bp.write_table(TABLE, path, bloom=BLOOM, encryption=bp.Keys(FOOTER))
-        monkeypatch.undo()
-        assert path.read_bytes() == b"old"
-        assert os.listdir(tmp_path) == ["a.parquet"]

@@ -6,7 +6,6 @@ import math
 import struct
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 import xxhash
 
-import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.pages.headers import walk_pages
-from bloomparquet.parquet.thrift.definitions import ColumnMetaData, SchemaElement
-from bloomparquet.parquet.thrift.reader import CompactReader
 from tests.parquet.test_page_headers import chunk_of
 from tests.support import interop
 from tests.support.chunk_filters import assert_complete, filters_of, leaves
 from tests.support.core import column_metadata, edit_footer
-from tests.support.files import write_groups
 from tests.support.stored import bitsets, lacking
 
 ROWS = 900
@@ -198,23 +193,6 @@ def test_int96_beyond_its_day_has_no_filter(parquet_testing_dir: Path) -> None:
     assert list(filters_of(parquet_testing_dir / "int96_from_spark.parquet").values()) == [None]
 
 
-@pytest.mark.parametrize("name", ["int32", "int64", "fixed_length", "fixed_length_decimal_legacy"])
-def test_decimals_of_others(parquet_testing_dir: Path, name: str) -> None:
-    (path,) = parquet_testing_dir.glob(f"{name}*decimal.parquet" if "decimal" not in name else f"{name}.parquet")
-    filters = assert_complete(path)
-    assert all(bloom is not None and bloom.bits_set for bloom in filters.values())
-
-
-def test_each_row_group_gets_a_filter_of_its_own_values(tmp_path: Path) -> None:
-    groups = [pa.table({"v": [f"{i}-{j}" for j in range(50)]}) for i in range(5)]
-    filters = assert_complete(write_groups(tmp_path / "a.parquet", groups))
-    last = np.array([xxhash.xxh64_intdigest(f"4-{j}".encode()) for j in range(50)], np.uint64)
-    shares = [bloom.check(last).mean() for bloom in filters.values() if bloom is not None]
-    assert len(shares) == 5
-    assert shares[4] == 1.0
-    assert max(shares[:4]) < 0.3
-
-
 def test_chunk_without_values_and_chunk_of_nulls(tmp_path: Path) -> None:
     schema = pa.schema({"a": pa.int64(), "s": pa.string()})
     groups = [{"a": [None, None], "s": [None, None]}, {"a": [], "s": []}, {"a": [1], "s": ["x"]}]
@@ -232,16 +210,6 @@ def test_chunk_without_values_and_chunk_of_nulls(tmp_path: Path) -> None:
     assert filters_of(tmp_path / "none.parquet") == {}
 
 
-def test_dictionary_with_one_entry(tmp_path: Path) -> None:
-    for name, values in {"text": ["only"] * 1_000, "number": [7] * 1_000, "empty text": [""] * 1_000}.items():
-        path = tmp_path / name
-        pq.write_table(pa.table({"v": values}), path)
-        (bloom,) = assert_complete(path).values()
-        assert bloom is not None
-        assert bloom.num_bytes == 32
-        assert bloom.bits_set == 8
-
-
 def test_values_split_over_pages_and_batches(tmp_path: Path) -> None:
     """More values than one batch, in many pages. The last value of each row group is found."""
     table = pa.table({"i": np.arange(200_000) * 7, "s": pa.array([f"{i}" for i in range(200_000)])})
@@ -249,13 +217,6 @@ def test_values_split_over_pages_and_batches(tmp_path: Path) -> None:
     pq.write_table(table, path, row_group_size=150_000, use_dictionary=False, data_page_size=10_000)
     assert_complete(path)
     assert len(walk_pages(*chunk_of(path)).data) > 50
-
-
-def test_long_values(tmp_path: Path) -> None:
-    values = [bytes([i]) * size for i in range(3) for size in (0, 1, 31, 32, 33, 1_000_000, 5_000_000)]
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"v": values}), path, use_dictionary=False)
-    assert_complete(path)
 
 
 def test_repeated_large_values_are_decoded_in_small_batches(tmp_path: Path) -> None:
@@ -302,20 +263,3 @@ def test_column_names_that_are_not_utf8_or_special(tmp_path: Path) -> None:
     bloom = filters_of(path)[0, 6]
     assert bloom is not None
     assert not lacking(bloom.to_bytes(), {xxhash.xxh64_intdigest(f"column{i}".encode()) for i in range(9)})
-
-
-def test_the_schema_is_not_parsed_for_each_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Otherwise the time for all columns of a file would grow with their number squared."""
-    columns = 50
-    table = pa.table({f"c{i}": range(8) for i in range(columns)})
-    pq.write_table(table, tmp_path / "wide.parquet", row_group_size=2)
-    parsed, read_struct = Counter[Any](), CompactReader.read_struct
-
-    def counting(reader: CompactReader, kind: Any, **options: Any) -> Any:
-        parsed[kind] += 1
-        return read_struct(reader, kind, **options)
-
-    monkeypatch.setattr(CompactReader, "read_struct", counting)
-    assert bp.add_filters(str(tmp_path / "wide.parquet"), bloom=table.column_names)[0].filters == 4 * columns
-    assert parsed[ColumnMetaData] >= 4 * columns
-    assert parsed[SchemaElement] <= 10 * columns

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
@@ -55,13 +54,6 @@ def test_page_indexes_are_counted(tmp_path: Path, indexes: tuple[bool, bool], wo
     assert f"page index: {word}" in shown(filters_report(filters, width=400))
 
 
-def test_added_filters_keep_the_page_index(tmp_path: Path) -> None:
-    path = str(tmp_path / "a.parquet")
-    pq.write_table(TABLE, path, row_group_size=1_000, write_page_index=True)
-    bp.add_filters(path, bloom="id")
-    assert bp.inspect(path)["page_index"].to_pylist() == [True] * 6
-
-
 def test_encrypted_files_tell_the_page_index_without_column_keys(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", encryption=KEYS)
     advice = bp.advise(path, keys=bp.Keys(footer=KEYS.footer)).to_pylist()
@@ -86,10 +78,3 @@ def test_text_keys_in_snappy_get_one_line(tmp_path: Path, codec: str, name: str)
     assert lines(advice, "codec:") == []
     assert len(lines(with_rows(advice, 100_000), "codec:")) == (codec == "snappy")
     assert lines(with_rows(advice.slice(0, 1), 100_000), "codec:") == []
-
-
-def test_a_table_without_row_groups_gets_no_line(tmp_path: Path) -> None:
-    bp.write_table(TABLE.slice(0, 0), tmp_path / "a.parquet")
-    advice = bp.advise(tmp_path / "a.parquet")
-    assert advice["page_indexes"].to_pylist() == [0, 0]
-    assert lines(advice, "page index:") == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,8 @@ from bloomparquet.parquet.bloom_filter.sizes import expected_fpp
 from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.outcome import FileOutcome
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
-from tests.support.core import graft_filters, read_footer, watch_reads
+from tests.support.core import empty_filters, graft_filters, watch_reads
 from tests.support.files import write
-from tests.support.layout import assert_only_filters_changed
 from tests.support.stored import assert_filters_hold_all, bitsets
 
 TABLE = pa.table({
@@ -85,21 +83,10 @@ def test_unsuitable_column_is_an_error_before_any_change(
     assert Path(path).read_bytes() == before
 
 
-def test_binary_decimal_is_an_error(parquet_testing_dir: Path, tmp_path: Path) -> None:
-    source = parquet_testing_dir / "byte_array_decimal.parquet"
-    with pytest.raises(bp.UnsupportedError, match="values have several encodings"):
-        add_filters(source, tmp_path / "a.parquet", bloom="value")
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("keywords", [{"fpp": 0.0}, {"fpp": 1.0}, {"drop_above": 0.0}, {"drop_above": 1.5}])
-def test_invalid_fpp_of_shrinking_is_an_error(path: str, keywords: dict[str, float]) -> None:
-    with pytest.raises(bp.OptionError):
-        shrink_filters(path, **keywords)
-
-
 def test_existing_filters_are_kept_unless_replace(path: str) -> None:
-    add_filters(path, bloom={"id": Bloom(0.2)})
+    seen: list[tuple[FileOutcome, int]] = []
+    outcomes = add_filters(path, bloom={"id": Bloom(0.2)}, progress=lambda *each: seen.append(each))
+    assert seen == [(outcomes[0], 1)]
     first = bitsets(path)
     (outcome,) = add_filters(path, bloom=["id", "text"])
     assert [column.column for column in outcome.columns] == ["text"]
@@ -123,36 +110,6 @@ def test_second_run_changes_nothing(path: str) -> None:
         assert outcome.bytes_before == outcome.bytes_after == before.st_size
         now = os.stat(path)
         assert (now.st_ino, now.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
-
-
-def test_existing_filters_keep_their_bits_beside_new_ones(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.parquet")
-    graft_filters(path, 1 << 12)
-    grafted = bitsets(path)
-    before = str(tmp_path / "before")
-    Path(before).write_bytes(Path(path).read_bytes())
-    add_filters(path, bloom=["id", "text"])
-    assert_only_filters_changed(before, path)
-    assert {chunk_id: bits for chunk_id, bits in bitsets(path).items() if chunk_id[1] == 0} == grafted
-
-
-def test_each_chunk_is_read_once_and_no_other_data(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = pq.read_metadata(path)
-    reads = watch_reads(monkeypatch)
-    add_filters(path, bloom="text")
-    data_end = Path(path).stat().st_size
-    for group in range(4):
-        for leaf in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(leaf)
-            start = chunk.dictionary_page_offset or chunk.data_page_offset
-            stop = start + chunk.total_compressed_size
-            touching = [each for _, *each in _of(reads) if each[0] < stop and sum(each) > start + 4]
-            tail = [each for each in touching if sum(each) >= data_end - 20_000 and each[1] >= 16_000]
-            if chunk.path_in_schema == "text":
-                assert [each for each in touching if each not in tail] == [[start - 4, stop - start + 4]]
-            else:
-                others = [each for each in touching if each not in tail]
-                assert all(each[0] + 4 >= stop or sum(each) <= start + 4 for each in others)
 
 
 @pytest.mark.parametrize("bloom", ["id", "*", {"*": Bloom(), "text": Bloom(0.1)}])
@@ -215,16 +172,6 @@ def test_outcome_describes_the_file(path: str) -> None:
     assert outcome.error is None
 
 
-def test_max_bytes_that_worsens_fpp_is_reported(path: str) -> None:
-    with pytest.warns(UserWarning, match="max_bytes raises the false positive probability of the filters of text"):
-        (outcome,) = add_filters(path, bloom={"id": Bloom(), "text": Bloom(max_bytes=512)})
-    assert outcome.limited == ("text",)
-    assert_filters_hold_all(path, {0, 1})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        add_filters(path, bloom="s.x")
-
-
 def test_full_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path) -> None:
     table = pa.table({"a": np.arange(1_000), "n": pa.array([None] * 1_000, pa.int64())})
     path = write(tmp_path / "a.parquet", table, ["n"], rows_per_group=500)
@@ -235,18 +182,8 @@ def test_full_filters_and_empty_ones_over_values_are_dropped(tmp_path: Path) -> 
     assert bp.plan(path, "n = 1").kept == 0
     graft_filters(path, 1 << 12)
     assert shrink_filters(path, drop_above=1e-9)[0].dropped == 2
-
-
-def test_directory_is_changed_file_by_file(tmp_path: Path) -> None:
-    for name in ("day=1/a", "day=1/b", "day=2/c"):
-        make(tmp_path / "t" / f"{name}.parquet")
-    (tmp_path / "t" / "_SUCCESS").touch()
-    (tmp_path / "t" / "day=1" / ".a.parquet.crc").write_bytes(b"hidden")
-    seen: list[tuple[FileOutcome, int]] = []
-    outcomes = add_filters(tmp_path / "t", bloom="id", progress=lambda outcome, total: seen.append((outcome, total)))
-    assert [Path(each.path).name for each in outcomes] == ["a.parquet", "b.parquet", "c.parquet"]
-    assert seen == [(each, 3) for each in outcomes]
-    assert bp.plan(str(tmp_path / "t"), "id = 4").skipped == {"bloom": 3, "statistics": 9}
+    empty_filters(graft_filters(path, 1 << 12))
+    assert shrink_filters(path)[0].dropped == 2
 
 
 def test_failed_file_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -271,26 +208,6 @@ def test_column_missing_in_some_files(tmp_path: Path) -> None:
     assert [each.action for each in outcomes] == ["added", "unchanged"]
     with pytest.raises(bp.PlanError, match="no column 'nowhere'"):
         add_filters(tmp_path, bloom=["id", "nowhere"])
-
-
-def test_every_value_is_found_and_few_absent_ones(path: str) -> None:
-    add_filters(path, bloom=["id", "text", "s.y"])
-    for where in ("id = {}", "text = 'text {}'", "s.y = '{}'"):
-        number = 3 if where.startswith("id") else 1
-        for key in (0, 999, 1_000, 2_500, 3_999):
-            plan = bp.plan(path, where.format(number * key))
-            assert key // 1_000 in {group.index for group in plan.row_groups if group.kept}
-            assert bp.read_table(path, where.format(number * key)).num_rows == 1
-    kept = sum(bp.plan(path, f"text = 'text {i}x'").kept for i in range(1_000, 1_100))
-    assert kept <= 40
-
-
-def test_footer_does_not_depend_on_the_order_of_adding(tmp_path: Path) -> None:
-    one, other = make(tmp_path / "a.parquet"), make(tmp_path / "b.parquet")
-    add_filters(one, bloom=["id", "text"])
-    add_filters(other, bloom=["text", "id"])
-    assert read_footer(one) == read_footer(other)
-    assert Path(one).read_bytes() == Path(other).read_bytes()
 
 
 def test_unreadable_file_does_not_change_what_pays(tmp_path: Path, parquet_testing_dir: Path) -> None:

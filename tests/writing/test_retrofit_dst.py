@@ -89,10 +89,8 @@ def test_dst_does_not_replace_another_file_of_src(tmp_path: Path, how: str) -> N
     assert {each: each.read_bytes() for each in src.rglob("*.parquet")} == before
 
 
-def test_dst_that_is_no_path_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_dst_that_is_no_path_is_an_error(path: str, tmp_path: Path) -> None:
     """Columns or an fpp as the second positional argument, which is dst here."""
-    monkeypatch.chdir(tmp_path)
-    path = make(tmp_path / "a.parquet")
     for change in (lambda: add_filters(path, ["id"]), lambda: shrink_filters(path, 0.05)):
         with pytest.raises(bp.OptionError, match=r"dst is a (list|float); expected a path"):
             change()

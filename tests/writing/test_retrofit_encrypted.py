@@ -27,7 +27,6 @@ from tests.support.encrypted_modules import (
     metadata,
     record_writes,
 )
-from tests.support.kill import every_point, killed_at
 from tests.support.kms import Kms, Writer, configuration
 from tests.support.retrofit_encrypted import (
     ALL,
@@ -152,36 +151,6 @@ def test_shrinking_folds_filters_and_closes_the_gap(
     assert Path(path).read_bytes() == after
 
 
-@FOOTERS
-def test_full_filters_are_dropped(tmp_path: Path, plaintext_footer: bool) -> None:
-    bloom = {"id": bp.Bloom(max_bytes=32), "name": bp.Bloom()}
-    with pytest.warns(UserWarning, match="max_bytes"):
-        path = write(tmp_path / "a.parquet", bloom, plaintext_footer=plaintext_footer)
-    size = Path(path).stat().st_size
-    (outcome,) = shrink_filters(path, keys=ALL)
-    assert (outcome.action, outcome.dropped, outcome.filters) == ("shrunk", GROUPS, 0)
-    assert_filters_hold_all(path, ALL, {NAME})
-    assert not any({BLOOM_OFFSET, BLOOM_LENGTH} & set(metadata(path, ALL)[i, ID]) for i in range(GROUPS))
-    assert Path(path).stat().st_size < size - GROUPS * 100
-    assert bp.read_table(path, keys=ALL).equals(TABLE)
-
-
-@FOOTERS
-def test_unchanged_modules_keep_their_bytes(tmp_path: Path, plaintext_footer: bool) -> None:
-    path = write(tmp_path / "a.parquet", {"id": LARGE, "name": bp.Bloom()}, plaintext_footer=plaintext_footer)
-    rest, before, end = others(path, ALL, {ID}), Path(path).read_bytes(), metadata(path, ALL)[0, ID][BLOOM_OFFSET]
-    shrink_filters(path, keys=ALL)
-    assert Path(path).read_bytes()[:end] == before[:end]
-    after = others(path, ALL, {ID})
-    assert {chunk_id for chunk_id in rest if after[chunk_id] != rest[chunk_id]} == {(i, NAME) for i in range(GROUPS)}, (
-        "moved"
-    )
-    path = write(tmp_path / "b.parquet", {"id": LARGE}, plaintext_footer=plaintext_footer)
-    rest = others(path, ALL, {ID})
-    shrink_filters(path, keys=ALL)
-    assert others(path, ALL, {ID}) == rest
-
-
 def between(path: str, keys: bp.Keys) -> None:
     """Move the filters of the first row group behind it, as some writers do. Pad offset indexes with zeros, as
     parquet-java does."""
@@ -300,24 +269,3 @@ def test_file_with_external_key_material_is_changed_in_place(tmp_path: Path) -> 
     add_filters(path, bloom="id", keys=keys)
     assert_filters_hold_all(path, keys, {ID})
     assert factory.read(path).equals(TABLE)
-
-
-def add_here(path: str) -> None:
-    add_filters(path, bloom=["id", "name"], keys=ALL)
-
-
-def test_killed_process_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.parquet")
-    old, ends = Path(path).read_bytes(), set()
-    points = list(every_point(add_here, path))
-    for point in points[3 :: len(points) // 3]:
-        Path(path).write_bytes(old)
-        killed_at(point, add_here, path)
-        is_old = Path(path).read_bytes() == old
-        ends.add(is_old)
-        if not is_old:
-            assert_filters_hold_all(path, ALL, {ID, NAME})
-            assert bp.read_table(path, keys=ALL).equals(TABLE)
-        add_here(path)
-        assert os.listdir(tmp_path) == ["a.parquet"]
-    assert True in ends

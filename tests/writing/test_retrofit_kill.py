@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,8 @@ import pytest
 
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
-from tests.support.kill import every_point, killed_after, killed_at
+from tests.support.kill import every_point, killed_at
 
-KILLS = int(os.environ.get("BLOOMPARQUET_KILLS", "6"))
 """The number of kills at random moments, for each kind of change."""
 
 
@@ -94,18 +91,3 @@ def test_killed_at_every_system_call_of_a_copy(tmp_path: Path) -> None:
         assert target.read_bytes() == new
         assert Path(path).read_bytes() == old
         assert sorted(os.listdir(tmp_path)) == ["a.parquet", "a.parquet.new"]
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_killed_at_any_moment(tmp_path: Path, name: str) -> None:
-    change = CHANGES[name]
-    path = write(tmp_path / "a.parquet", 100_000)
-    old, new = before_and_after(path, change)
-    began = time.perf_counter()
-    change(path)
-    takes = time.perf_counter() - began
-    Path(path).write_bytes(old)
-    moments = random.Random(0)
-    for _ in range(KILLS):
-        killed_after(moments.uniform(0, 1.2 * takes), change, path)
-        assert_old_or_new(path, old, new, change)

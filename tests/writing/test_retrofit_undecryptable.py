@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage.files import LocalStorage
 from bloomparquet.writing.encryption import Encryption
-from bloomparquet.writing.retrofit.change import AddFilters, FileJob, change_file
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.encrypted_modules import (
     BLOOM_LENGTH,
@@ -137,19 +135,6 @@ def test_every_column_means_decryptable_columns(tmp_path: Path) -> None:
         assert "id" in columns
         assert "name" not in columns
         assert bp.read_table(outcome.path, keys=keys).equals(TABLE)
-
-
-def test_unnamed_columns_without_a_key_are_skipped(tmp_path: Path) -> None:
-    """An executor may have fewer keys than the driver that chose the columns."""
-    path = write(tmp_path / "a.parquet")
-    storage = LocalStorage()
-    job = FileJob(storage.list_files(path, recursive=False)[0])
-    both = {("id",): bp.Bloom(), ("name",): bp.Bloom()}
-    with pytest.raises(bp.EncryptionError, match="column name"):
-        change_file(AddFilters(both, unasked=frozenset({("id",)})), storage, storage, job, keys=WITHOUT_NAME)
-    outcome = change_file(AddFilters(both, unasked=frozenset({("name",)})), storage, storage, job, keys=WITHOUT_NAME)
-    assert [column.column for column in outcome.columns] == ["id"]
-    assert_filters_hold_all(path, ALL, {ID})
 
 
 def test_failed_key_is_requested_once_for_all_row_groups(tmp_path: Path) -> None:

@@ -33,11 +33,8 @@ def test_add_warns_of_filters_on_lists_of_lists(tmp_path: Path) -> None:
     assert unused(outcome) == {"id": False, NESTED: True}
     told = by_column(bp.advise(path))[NESTED]
     assert outcome.columns[1].unused == told["reason"].partition(";")[0]
-
-
-def test_writer_warns_of_filters_on_lists_of_lists(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=WARNING):
-        bp.write_table(pa.table(LISTS), tmp_path / "t.parquet", bloom=["id", NESTED])
+        bp.write_table(pa.table(LISTS), tmp_path / "u.parquet", bloom=["id", NESTED])
 
 
 def test_warning_for_filters_on_padded_text(tmp_path: Path) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import gc
 import os
 import warnings
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.parquet.bloom_filter.sizes import expected_fpp
-from bloomparquet.writing.filters.build import filter_options
+from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
+from tests.support.encrypted_modules import bitsets, footer_of
+from tests.support.stored import assert_filters_hold_all
+from tests.writing.test_from_chunk import TABLE as EVERY_TYPE
 
 ROWS = 3_000
 
@@ -50,66 +48,16 @@ def test_rows_and_schema_round_trip(tmp_path: Path) -> None:
     assert names(tmp_path) == ["a.parquet"]
 
 
-def test_without_bloom_the_file_equals_pyarrows(tmp_path: Path) -> None:
-    options: dict[str, Any] = {"compression": "zstd", "write_page_index": True, "use_dictionary": True}
-    bp.write_table(ids(), tmp_path / "ours", row_group_size=700, **options)
-    pq.write_table(ids(), tmp_path / "theirs", row_group_size=700, **options)
-    assert (tmp_path / "ours").read_bytes() == (tmp_path / "theirs").read_bytes()
+def test_filters_hold_the_values_of_every_type(tmp_path: Path) -> None:
+    bp.write_table(EVERY_TYPE, tmp_path / "a.parquet", bloom=EVERY_TYPE.column_names, row_group_size=100)
+    filters = assert_filters_hold_all(str(tmp_path / "a.parquet"))
+    assert len(filters) == len(EVERY_TYPE.column_names) * -(-len(EVERY_TYPE) // 100)
 
 
-@given(st.integers(1, 4_000), st.integers(0, 4_000), st.sampled_from([0.1, 0.01, 0.001, 1e-5]))
-def test_size_and_fpp_follow_the_distinct_values(
-    tmp_path_factory: pytest.TempPathFactory, distinct: int, repeats: int, fpp: float
-) -> None:
-    path = tmp_path_factory.mktemp("sizes") / "a.parquet"
-    values = np.arange(distinct + repeats) % distinct
-    bp.write_table(pa.table({"v": values}), path, bloom={"v": bp.Bloom(fpp)})
-    (row,) = filters(path)
-    n_blocks = row["bytes"] // 32
-    # Within a factor of two of the target, and no smaller filter would be: the size is within two of the least.
-    assert row["estimated_fpp"] <= 2 * fpp
-    if n_blocks > 1:
-        assert expected_fpp(distinct, n_blocks // 2) > fpp
-    assert bp.plan(str(path), f"v IN ({', '.join(map(str, range(distinct)[-5:]))})").kept == 1
-
-
-def test_filter_never_misses_a_value_of_any_type(tmp_path: Path) -> None:
-    day = dt.date(2026, 3, 1)
-    columns = {
-        "int8": pa.array(range(-60, 60), pa.int8()),
-        "uint32": pa.array([4_294_967_295 - i for i in range(120)], pa.uint32()),
-        "float": pa.array([i / 8 for i in range(120)], pa.float32()),
-        "double": pa.array([i / 3 for i in range(120)]),
-        "decimal": pa.array([Decimal(i) / 100 for i in range(120)], pa.decimal128(9, 2)),
-        "wide": pa.array([Decimal(10**30 + i) for i in range(120)], pa.decimal128(38, 0)),
-        "date": pa.array([day + dt.timedelta(i) for i in range(120)]),
-        "ts": pa.array([dt.datetime(2026, 1, 1, 0, 0, i % 60, i) for i in range(120)], pa.timestamp("us")),
-        "ns": pa.array([1_700_000_000_000_000_000 + i for i in range(120)], pa.timestamp("ns", "UTC")),
-        "text": pa.array([f"ключ-{i}" for i in range(120)]),
-        "binary": pa.array([bytes([i, 255 - i]) for i in range(120)]),
-        "fixed": pa.array([bytes([i] * 5) for i in range(120)], pa.binary(5)),
-        "words": pa.array([f"w{i % 3}" for i in range(120)]).dictionary_encode(),
-    }
-    table = pa.table(columns)
-    bp.write_table(table, tmp_path / "a.parquet", bloom=list(columns), row_group_size=30)
-    for name in columns:
-        for i in range(0, 120, 7):
-            value = table[name][i].value if name == "ns" else table[name][i].as_py()
-            value = np.datetime64(value, "ns") if name == "ns" else value
-            assert bp.plan(str(tmp_path / "a.parquet"), bp.Eq(name, value)).kept >= 1, (name, value)
-            probe = bp.probe(str(tmp_path / "a.parquet"), column=name, value=value)[i // 30]
-            assert probe.verdict is bp.Verdict.MIGHT_MATCH, (name, value)
-
-
-def test_filters_hold_both_zeros_and_nan_for_every_engine(tmp_path: Path) -> None:
-    negative = pa.table({"v": pa.array([-0.0, 5.0])})
-    bp.write_table(negative, tmp_path / "a.parquet", bloom="v")
-    rows = filters(tmp_path / "a.parquet")
-    with open(tmp_path / "a.parquet", "rb") as file:
-        file.seek(rows[0]["offset"] + 15)
-        bloom = bp.SplitBlockBloomFilter.from_bytes(file.read(rows[0]["bytes"]))
-    from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
-
+@pytest.mark.parametrize("encryption", [None, bp.Keys(b"0123456789abcdef")])
+def test_filters_hold_both_zeros_and_nan(tmp_path: Path, encryption: bp.Keys | None) -> None:
+    bp.write_table(pa.table({"v": [-0.0, 5.0]}), tmp_path / "a.parquet", bloom="v", encryption=encryption)
+    bloom = bp.SplitBlockBloomFilter.from_bytes(bitsets(tmp_path / "a.parquet", encryption)[0, 0])
     assert bloom.check(xxh64_int64(np.array([0.0, -0.0, 5.0, np.nan, -np.nan]))).all()
     assert not bloom.check(xxh64_int64(np.arange(100, 200) / 3)).any()
 
@@ -134,18 +82,9 @@ def test_every_column_means_columns_that_pay(tmp_path: Path) -> None:
 
 def test_dotted_name_is_a_column_before_it_is_a_field(tmp_path: Path) -> None:
     table = pa.table({"a.b": [1, 2], "a": [{"b": 3}, {"b": 4}]})
-    for column in ("a.b", ("a", "b")):
+    for leaf, column in enumerate(["a.b", ("a", "b")]):
         bp.write_table(table, tmp_path / "a.parquet", bloom=[column])
-        (row,) = filters(tmp_path / "a.parquet")
-        values = [value for value in (1, 2, 3, 4) if _is_in(tmp_path / "a.parquet", row, value)]
-        assert values == ([1, 2] if column == "a.b" else [3, 4])
-
-
-def _is_in(path: Path, row: dict[str, Any], value: int) -> bool:
-    from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int64
-
-    data = path.read_bytes()[row["offset"] + 15 :][: row["bytes"]]
-    return bool(bp.SplitBlockBloomFilter.from_bytes(data).check(xxh64_int64(np.array([value])))[0])
+        assert assert_filters_hold_all(str(tmp_path / "a.parquet")).keys() == {(0, leaf)}
 
 
 def test_warning_when_max_bytes_worsens_fpp(tmp_path: Path) -> None:
@@ -165,15 +104,17 @@ def test_given_ndv_sizes_the_filter(tmp_path: Path) -> None:
     assert [row["bytes"] for row in filters(tmp_path / "a.parquet")] == [128 << 10]
 
 
-def test_batches_become_row_groups_of_the_given_size(tmp_path: Path) -> None:
-    batches = ids().to_batches(max_chunksize=70)
-    with bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom=["id"], row_group_size=1_000) as writer:
+@pytest.mark.parametrize("encryption", [None, bp.Keys(b"0123456789abcdef")])
+def test_batches_become_row_groups_of_the_given_size(tmp_path: Path, encryption: bp.Keys | None) -> None:
+    batches, path = ids().to_batches(max_chunksize=70), tmp_path / "a.parquet"
+    options: dict[str, Any] = {"row_group_size": 1_000, "key_values": {"mine": "kept"}, "encryption": encryption}
+    with bp.ParquetWriter(path, ids().schema, bloom=["id"], **options) as writer:
         for batch in batches:
             writer.write_batch(batch)
-    metadata = pq.read_metadata(tmp_path / "a.parquet")
-    assert [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)] == [1_000, 1_000, 1_000]
-    assert len(filters(tmp_path / "a.parquet")) == 3
-    assert pq.read_table(tmp_path / "a.parquet").equals(ids())
+    footer = footer_of(path, encryption)
+    assert (footer.rows, footer.key_values["mine"]) == ((1_000, 1_000, 1_000), "kept")
+    assert len(bp.inspect(path, keys=encryption)) == 3
+    assert bp.read_table(path, keys=encryption).equals(ids())
     with bp.ParquetWriter(tmp_path / "b.parquet", ids().schema, row_group_bytes=5_000) as writer:
         for batch in batches:
             writer.write_batch(batch)
@@ -206,23 +147,6 @@ def test_exception_in_with_block_keeps_the_old_file(tmp_path: Path, there: bool)
         assert pq.read_table(path).equals(ids(5))
 
 
-def test_error_in_close_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "a.parquet"
-    bp.write_table(ids(5), path)
-
-    def full(*_: Any) -> int:
-        raise OSError(28, "No space left on device")
-
-    writer = bp.ParquetWriter(path, ids().schema, bloom="id")
-    writer.write_table(ids())
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space left"):
-        writer.close()
-    monkeypatch.undo()
-    assert names(tmp_path) == ["a.parquet"]
-    assert pq.read_table(path).equals(ids(5))
-
-
 def test_aborted_writer_never_writes_again(tmp_path: Path) -> None:
     writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom="id")
     writer.write_table(ids())
@@ -247,8 +171,10 @@ def test_rows_after_close_are_an_error(tmp_path: Path, end: str) -> None:
     assert names(tmp_path) == (["a.parquet"] if end == "close" else [])
 
 
-def test_failed_write_aborts_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, row_group_size=1_000)
+@pytest.mark.parametrize("call", ["write_table", "close"])
+def test_failed_write_aborts_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    bp.write_table(ids(5), tmp_path / "a.parquet")
+    writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom="id", row_group_size=1_000)
     writer.write_table(ids(1_500))
 
     def full(*_: Any) -> int:
@@ -256,10 +182,11 @@ def test_failed_write_aborts_the_file(tmp_path: Path, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(OSError, match="No space left"):
-        writer.write_table(ids(1_500))
+        writer.close() if call == "close" else writer.write_table(ids(1_500))
     monkeypatch.undo()
     writer.close()
-    assert names(tmp_path) == []
+    assert names(tmp_path) == ["a.parquet"]
+    assert pq.read_table(tmp_path / "a.parquet").equals(ids(5))
 
 
 def test_chance_collisions_are_not_reported_as_limited(tmp_path: Path) -> None:
@@ -281,15 +208,6 @@ def test_filters_of_lists_have_room_for_many_elements(tmp_path: Path) -> None:
     assert row["estimated_ndv"] == pytest.approx(100_000, rel=0.02)
 
 
-def test_large_batch_is_split_by_bytes(tmp_path: Path) -> None:
-    batch = pa.record_batch({"text": ["x" * 1_000] * 1_000})
-    with bp.ParquetWriter(tmp_path / "a.parquet", batch.schema, row_group_bytes=100_000) as writer:
-        writer.write_batch(batch)
-    metadata = pq.read_metadata(tmp_path / "a.parquet")
-    assert metadata.num_row_groups in (10, 11)
-    assert pq.read_table(tmp_path / "a.parquet").to_batches()[0].num_rows > 0
-
-
 def test_shared_dictionary_does_not_split_row_groups(tmp_path: Path) -> None:
     words = pa.array([f"{i:0500d}" for i in range(2_000)])
     batches = [
@@ -300,22 +218,6 @@ def test_shared_dictionary_does_not_split_row_groups(tmp_path: Path) -> None:
         for batch in batches:
             writer.write_batch(batch)
     assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 1
-
-
-@pytest.mark.filterwarnings("ignore:the Bloom filters of column")
-def test_filters_of_lists_are_sized_by_elements(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken: list[Any] = []
-    real = pq.ParquetWriter
-
-    def watched(*given: Any, bloom_filter_options: Any = None, **options: Any) -> Any:
-        taken.append(bloom_filter_options)
-        return real(*given, bloom_filter_options=bloom_filter_options, **options)
-
-    monkeypatch.setattr(pq, "ParquetWriter", watched)
-    lists = pa.table({"l": [[i, i + 1] for i in range(4_000)]})
-    bp.write_table(lists, tmp_path / "a.parquet", bloom=["l.list.element"], row_group_size=1_000)
-    room = 16 << 10  # of eight thousand values
-    assert taken[-1] == {"l.list.element": filter_options(room)}
 
 
 def test_mode_of_the_replaced_file_is_kept(tmp_path: Path) -> None:
@@ -329,43 +231,17 @@ def test_mode_of_the_replaced_file_is_kept(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-def test_two_writers_of_one_file_do_not_mix(tmp_path: Path) -> None:
-    with bp.ParquetWriter(tmp_path / "a.parquet", ids().schema) as writer:
-        with pytest.raises(bp.BloomParquetError, match="another process is writing this file"):
-            bp.write_table(ids(), tmp_path / "a.parquet")
-        writer.write_table(ids())
-    assert pq.read_table(tmp_path / "a.parquet").equals(ids())
-
-
-@pytest.mark.parametrize(
-    ("bloom", "error", "message"),
-    [
-        ("nam", bp.PlanError, "there is no column 'nam'; did you mean 'name'"),
-        ("st", bp.PlanError, "st is a group; name one of its leaf columns: st.x"),
-        ("flag", bp.UnsupportedError, r"column flag \(BOOLEAN\) has two values"),
-        ([], bp.OptionError, "bloom names no column"),
-        ({"name": 0.01}, bp.OptionError, "expected columns, or a bloomparquet.Bloom"),
-    ],
-)
-def test_unknown_column_is_an_error_before_writing(
-    tmp_path: Path, bloom: Any, error: type[Exception], message: str
-) -> None:
-    table = pa.table({"name": ["x"], "st": [{"x": 1}], "flag": [True]})
-    with pytest.raises(error, match=message):
-        bp.write_table(table, tmp_path / "a.parquet", bloom=bloom)
-    assert names(tmp_path) == []
-
-
 def test_wrong_arguments_are_errors_with_a_remedy(tmp_path: Path) -> None:
     for arguments, message in (
         ({"bloom_filter_options": {"id": True}}, "use bloom="),
         ({"metadata_collector": []}, "differs from the file's"),
         ({"row_group_size": 0}, "expected 1 or more"),
         ({"bloom": True}, "bloom is True; expected columns"),
+        ({"bloom": "tex"}, "there is no column 'tex'; did you mean 'text'"),
     ):
-        with pytest.raises(bp.OptionError, match=message):
+        with pytest.raises(bp.BloomParquetError, match=message):
             bp.ParquetWriter(tmp_path / "a", ids().schema, **arguments)
-        with pytest.raises(bp.OptionError, match=message):
+        with pytest.raises(bp.BloomParquetError, match=message):
             bp.write_table(ids(), tmp_path / "a", **arguments)
     for table in ("a", {"id": [1]}, None):
         with pytest.raises(bp.OptionError, match=f"table is a {type(table).__name__}; expected a pyarrow.Table"):

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bloomparquet.cli.options import (
-    FalsePositives,
-    complete_path,
+    any_path,
+    combined,
     dotted,
     ignore_table_log,
     json_option,
     one_or_many,
+    parse_fpp,
     paths,
     split_names,
     storage_options,
@@ -33,22 +33,16 @@ if TYPE_CHECKING:
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def _common(command: _Command) -> _Command:
-    for option in (
-        json_option,
-        ignore_table_log,
-        click.option(
-            "--to",
-            metavar="DIR",
-            shell_complete=complete_path,
-            help="Directory of the index. By default, beside the data.",
-        ),
-    ):
-        command = option(command)
-    return command
+_common = combined(
+    click.option(
+        "--to",
+        metavar="DIR",
+        type=any_path,
+        help="Directory of the index. By default, beside the data.",
+    ),
+    ignore_table_log,
+    json_option,
+)
 
 
 @click.group()
@@ -70,15 +64,14 @@ def index() -> None:
 )
 @click.option(
     "--fpp",
-    type=FalsePositives(),
+    type=parse_fpp,
+    metavar="FPP",
     help="Make filters of this false positive probability for the --columns that have none in the files. Reads these "
     "columns, and changes no file. With auto, a lookup over all files reads about one row group that does not hold the "
     "value.",
 )
 @_common
-def build(
-    path: tuple[str, ...], columns: str | None, fpp: Fpp | None, to: str | None, table_log: OnTableLog, as_json: bool
-) -> None:
+def build(path: tuple[str, ...], columns: str | None, fpp: Fpp | None, as_json: bool, **where: Any) -> None:
     """Build the index of the files at PATH. It replaces an index that is there."""
     import bloomparquet as bp
 
@@ -87,23 +80,19 @@ def build(
         raise click.UsageError("--fpp makes filters for the --columns that have none; name these columns.")
     wanted = None if names is None else dict.fromkeys(names, None if fpp is None else bp.Bloom(fpp))
     with file_progress() as progress:
-        info = bp.build_index(
-            one_or_many(path), wanted, to, table_log=table_log, progress=progress, filesystem=storage_options()
-        )
+        info = bp.build_index(one_or_many(path), wanted, **where, progress=progress, filesystem=storage_options())
     _report("Built", info, as_json)
 
 
 @index.command()
 @paths
 @_common
-def refresh(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: bool) -> None:
+def refresh(path: tuple[str, ...], as_json: bool, **where: Any) -> None:
     """Index the files at PATH that are new or changed."""
     import bloomparquet as bp
 
     with file_progress() as progress:
-        info = bp.refresh_index(
-            one_or_many(path), to, table_log=table_log, progress=progress, filesystem=storage_options()
-        )
+        info = bp.refresh_index(one_or_many(path), **where, progress=progress, filesystem=storage_options())
     _report("Refreshed", info, as_json)
 
 
@@ -128,15 +117,13 @@ def show(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: 
 @index.command()
 @paths
 @_common
-def drop(path: tuple[str, ...], to: str | None, table_log: OnTableLog, as_json: bool) -> None:
+def drop(path: tuple[str, ...], as_json: bool, **where: Any) -> None:
     """Delete the index of the files at PATH. The files themselves are not touched."""
     import bloomparquet as bp
 
-    dropped = bp.drop_index(one_or_many(path), to, table_log=table_log, filesystem=storage_options())
-    if as_json:
-        echo(json.dumps({"dropped": dropped}))
-    else:
-        echo("The index was deleted." if dropped else "There is no index here.")
+    dropped = bp.drop_index(one_or_many(path), **where, filesystem=storage_options())
+    text = "The index was deleted." if dropped else "There is no index here."
+    echo(json.dumps({"dropped": dropped}) if as_json else text)
 
 
 def _report(done: str, info: IndexInfo, as_json: bool) -> None:

@@ -37,12 +37,8 @@ def write_json_lines(out: IO[str], batches: Iterable[pa.RecordBatch]) -> None:
 
 
 def _is_json_already(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-    )
+    types = pa.types
+    return any(test(kind) for test in (types.is_integer, types.is_boolean, types.is_string, types.is_large_string))
 
 
 def _json_scalar(scalar: Any) -> Any:

@@ -1,10 +1,6 @@
-"""The command ``bloomparquet``. :mod:`bloomparquet.cli.write` has ``add`` and ``shrink``, :mod:`bloomparquet.cli.index`
-has ``index``, :mod:`bloomparquet.cli.probe` has ``probe``; the installed command also has ``jar``, from
-:mod:`pyspark_bloomparquet.cli`.
+"""The command ``bloomparquet``. The installed command also has ``jar``, from :mod:`pyspark_bloomparquet.cli`.
 
 Modules other than click are imported where they are used, so that ``--help`` and a wrong option answer at once.
-
-``docs/command-line.md`` lists the exit codes.
 """
 
 from __future__ import annotations
@@ -17,15 +13,14 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from bloomparquet.cli.index import index
 from bloomparquet.cli.options import (
-    Size,
-    complete_path,
+    any_path,
+    combined,
     dotted,
     echo_saturated,
     fpp_option,
@@ -36,6 +31,7 @@ from bloomparquet.cli.options import (
     limit_lines,
     no_filters,
     one_or_many,
+    parse_bytes,
     paths,
     same_keys,
     split_names,
@@ -47,7 +43,6 @@ from bloomparquet.cli.terminal import LogFormatter, echo, echo_folded
 from bloomparquet.cli.write import add, shrink
 
 if TYPE_CHECKING:
-    from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.storage.table_formats import OnTableLog
     from bloomparquet.writing.filters.spec import Fpp
 
@@ -55,44 +50,35 @@ _ROWS_IN_A_TERMINAL = 100
 _COMPLETION = "_BLOOMPARQUET_COMPLETE"  # click's name; the completion script of a shell sets it
 _ESCAPING = "bloomparquet-escape"  # the name of an error handler of codecs
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def _predicate(command: _Command) -> _Command:
-    options = [
-        click.option("--where", metavar="SQL", help="Predicate in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."),
-        click.option(
-            "--timezone", default="UTC", show_default=True, help="Time zone for timestamps written without one."
-        ),
-        click.option(
-            "--ignore-case",
-            "case_sensitive",
-            is_flag=True,
-            callback=lambda _, __, is_set: not is_set,
-            help="Ignore case in column names, as Spark does by default.",
-        ),
-        click.option(
-            "--on-filter-error",
-            type=click.Choice(["keep", "fail"]),
-            default="keep",
-            show_default=True,
-            help="If a Bloom filter cannot be used: keep its row group, or fail.",
-        ),
-        click.option(
-            "--index",
-            metavar="auto|off|DIR",
-            default="auto",
-            show_default=True,
-            shell_complete=complete_path,
-            help="The index to use: auto (the one beside the data, if there is one), off (none), or its directory.",
-        ),
-        click.option("--skip-corrupt", is_flag=True, help="Leave out files whose footer is damaged."),
-        key_provider,
-        ignore_table_log,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_predicate = combined(
+    click.option("--where", metavar="SQL", help="Predicate in Spark SQL: \"user_id = 7 AND day >= '2026-01-01'\"."),
+    click.option("--timezone", default="UTC", show_default=True, help="Time zone for timestamps written without one."),
+    click.option(
+        "--ignore-case",
+        "case_sensitive",
+        is_flag=True,
+        callback=lambda _, __, is_set: not is_set,
+        help="Ignore case in column names, as Spark does by default.",
+    ),
+    click.option(
+        "--on-filter-error",
+        type=click.Choice(["keep", "fail"]),
+        default="keep",
+        show_default=True,
+        help="If a Bloom filter cannot be used: keep its row group, or fail.",
+    ),
+    click.option(
+        "--index",
+        metavar="auto|off|DIR",
+        default="auto",
+        show_default=True,
+        type=any_path,
+        help="The index to use: auto (the one beside the data, if there is one), off (none), or its directory.",
+    ),
+    click.option("--skip-corrupt", is_flag=True, help="Leave out files whose footer is damaged."),
+    key_provider,
+    ignore_table_log,
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -182,23 +168,14 @@ def explain(path: tuple[str, ...], reads: bool, report: str | None, as_json: boo
 )
 @click.option("--merge-schema", is_flag=True, help="Take the columns of all files, not those of the first file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per row.")
-def read(
-    path: tuple[str, ...],
-    columns: str | None,
-    limit: int | None,
-    merge_schema: bool,
-    as_json: bool,
-    **predicate: Any,
-) -> None:
+def read(path: tuple[str, ...], columns: str | None, limit: int | None, as_json: bool, **options: Any) -> None:
     """Print the rows that match, as a table or as JSON lines."""
     import bloomparquet as bp
     from bloomparquet.cli import render
     from bloomparquet.cli.json_rows import write_json_lines
 
     names = dotted(split_names(columns))
-    reader = bp.scan_batches(
-        one_or_many(path), columns=names, merge_schema=merge_schema, **predicate, storage_options=storage_options()
-    )
+    reader = bp.scan_batches(one_or_many(path), columns=names, **options, storage_options=storage_options())
     batches = render.head(reader, limit)
     if as_json:
         write_json_lines(sys.stdout, batches)
@@ -213,14 +190,7 @@ def read(
 @limit_lines
 @html_option
 @json_option
-def inspect(
-    path: tuple[str, ...],
-    keys: Keys | None,
-    table_log: OnTableLog,
-    limit: int,
-    report: str | None,
-    as_json: bool,
-) -> None:
+def inspect(path: tuple[str, ...], limit: int, report: str | None, as_json: bool, **options: Any) -> None:
     """Show the Bloom filters of each column, then each filter.
 
     Shows its size and its false positive probability; on a wide terminal, also its offset and its set bits. --json
@@ -231,18 +201,17 @@ def inspect(
     from bloomparquet.cli.json_rows import write_json_lines
     from bloomparquet.reading.inspect import saturated_columns
 
-    table = bp.inspect(one_or_many(path), keys=keys, table_log=table_log, filesystem=storage_options())
+    table = bp.inspect(one_or_many(path), **options, filesystem=storage_options())
     write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
+    elif len(table):
+        console = render.console()
+        console.print(render.filters_report(table, width=console.width, limit=limit or None))
+        echo_saturated(saturated_columns(table, shlex.join(path)))
     else:
-        if len(table):
-            console = render.console()
-            console.print(render.filters_report(table, width=console.width, limit=limit or None))
-            echo_saturated(saturated_columns(table, shlex.join(path)))
-        else:
-            none = "These files have no Bloom filter on any column"
-            echo_folded(no_filters(none, path, is_orc="stripe" in table.column_names))
+        none = "These files have no Bloom filter on any column"
+        echo_folded(no_filters(none, path, is_orc="stripe" in table.column_names))
 
 
 @cli.command()
@@ -250,7 +219,8 @@ def inspect(
 @fpp_option
 @click.option(
     "--sample",
-    type=Size(),
+    type=parse_bytes,
+    metavar="BYTES",
     default="64m",
     show_default=True,
     help="Read at most this many bytes of filters and data.",
@@ -259,15 +229,7 @@ def inspect(
 @ignore_table_log
 @html_option
 @json_option
-def advise(
-    path: tuple[str, ...],
-    fpp: Fpp,
-    sample: int,
-    keys: Keys | None,
-    table_log: OnTableLog,
-    report: str | None,
-    as_json: bool,
-) -> None:
+def advise(path: tuple[str, ...], fpp: Fpp, report: str | None, as_json: bool, **options: Any) -> None:
     """Say which columns should have Bloom filters. Judges by footers and a sample, and prints the commands that add
     them."""
     import bloomparquet as bp
@@ -276,7 +238,7 @@ def advise(
     from bloomparquet.cli.render import console
 
     source = one_or_many(path)
-    table = bp.advise(source, fpp=fpp, sample=sample, keys=keys, table_log=table_log, filesystem=storage_options())
+    table = bp.advise(source, fpp=fpp, **options, filesystem=storage_options())
     write_report(report, path, table)
     if as_json:
         write_json_lines(sys.stdout, table.to_batches())
@@ -327,17 +289,13 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename and error.strerror else str(error))
     except Exception as error:
-        if not _is_users(error):
+        import pyarrow as pa
+
+        from bloomparquet.errors import BloomParquetError
+
+        if not isinstance(error, BloomParquetError | pa.ArrowException):
             raise
         _fail(str(error))
-
-
-def _is_users(error: Exception) -> bool:
-    import pyarrow as pa
-
-    from bloomparquet.errors import BloomParquetError
-
-    return isinstance(error, BloomParquetError | pa.ArrowException)
 
 
 def _fail(message: str) -> NoReturn:

@@ -7,10 +7,11 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from functools import reduce
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from bloomparquet.cli.terminal import echo_folded
 
@@ -21,9 +22,15 @@ if TYPE_CHECKING:
     from bloomparquet.planning.explanation import NotUsed
     from bloomparquet.planning.plan import ScanPlan
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
+_Decorator = Callable[[Any], Any]
 
 _PROVIDER, _STORAGE_OPTIONS = f"{__name__}.provider", f"{__name__}.storage_options"  # keys in click's context
+
+
+def combined(*options: _Decorator) -> _Decorator:
+    """One decorator that gives a command all `options`, which its help lists in this order."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
 
 limit_lines = click.option(
     "--limit", type=click.IntRange(min=0), default=20, show_default=True, help="Lines of detail; 0 for all."
@@ -32,17 +39,14 @@ limit_lines = click.option(
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON instead of text.")
 
 
-def complete_path(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete the names of files and directories, which click does for its own type of paths only."""
-    return [CompletionItem(incomplete, type="file")]
-
+any_path = click.Path(readable=False)
+"""A file, a directory or a URL. The shell completes it; nothing is checked."""
 
 html_option = click.option(
     "--html",
     "report",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    shell_complete=complete_path,
     help="Also write FILE, a report for a browser.",
 )
 
@@ -55,17 +59,18 @@ def _keep_storage_options(context: click.Context, _: click.Parameter, given: tup
         context.meta.setdefault(_STORAGE_OPTIONS, {})[name.strip()] = value
 
 
-def paths(command: _Command) -> _Command:
-    """The argument ``PATH``, and the options of the storage it lies on; see :func:`storage_options`."""
-    option = click.option(
+paths = combined(
+    click.argument("path", nargs=-1, required=True, type=any_path),
+    click.option(
         "--storage-option",
         metavar="NAME=VALUE",
         multiple=True,
         expose_value=False,
         callback=_keep_storage_options,
         help="Endpoint, credentials or retries of a URL's storage: endpoint_override=localhost:9000. Can be repeated.",
-    )
-    return click.argument("path", nargs=-1, required=True, shell_complete=complete_path)(option(command))
+    ),
+)
+"""The argument ``PATH``, and the options of the storage it lies on; see :func:`storage_options`."""
 
 
 def storage_options() -> dict[str, str] | None:
@@ -73,26 +78,20 @@ def storage_options() -> dict[str, str] | None:
     return click.get_current_context().meta.get(_STORAGE_OPTIONS)
 
 
-class FalsePositives(click.ParamType["float | str"]):
+def parse_fpp(text: str) -> float | str:
     """A false positive probability, or ``auto``."""
-
-    name = "FPP"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float | str:
-        if value == "auto":
-            return "auto"
-        try:
-            number = float(value)
-        except ValueError:
-            number = 0.0
-        if not 0.0 < number < 1.0:
-            self.fail(f"{value!r} is neither auto nor a number above 0 and below 1.", param, ctx)
-        return number
+    if text == "auto":
+        return text
+    with suppress(ValueError):
+        if 0.0 < (number := float(text)) < 1.0:
+            return number
+    raise click.BadParameter(f"{text!r} is neither auto nor a number above 0 and below 1.")
 
 
 fpp_option = click.option(
     "--fpp",
-    type=FalsePositives(),
+    type=parse_fpp,
+    metavar="FPP",
     default="auto",
     show_default=True,
     help="False positive probability (FPP) to aim at. With `auto`, a lookup over all files of PATH reads about one "
@@ -100,52 +99,39 @@ fpp_option = click.option(
 )
 
 
-class Size(click.ParamType[int]):
+def parse_bytes(text: str) -> int:
     """A size in bytes: ``16777216``, ``16384k``, ``16m``, ``1g``."""
+    from bloomparquet.storage.sizes import parse_size
 
-    name = "bytes"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        from bloomparquet.storage.sizes import parse_size
-
-        size = parse_size(str(value))
-        if size is None:
-            self.fail(
-                f"{value!r} is not a size; expected a number of bytes, such as 1048576, 512k, 16m or 1g.", param, ctx
-            )
-        return size
+    size = parse_size(text)
+    if size is None:
+        raise click.BadParameter(
+            f"{text!r} is not a size; expected a number of bytes, such as 1048576, 512k, 16m or 1g."
+        )
+    return size
 
 
-class KeyProvider(click.ParamType["Keys"]):
-    """Keys from a function, given as ``module:function``."""
+def _load_keys(provider: str) -> Keys:
+    """The keys from a function, given as ``module:function``."""
+    from bloomparquet.errors import OptionError
+    from bloomparquet.parquet.encryption.keys import load_keys
 
-    name = "key provider"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Keys:
-        from bloomparquet.errors import OptionError
-        from bloomparquet.parquet.encryption.keys import Keys, load_keys
-
-        if isinstance(value, Keys):
-            return value
-        # An installed command does not search the current directory for modules, unlike `python -m`. The entry stays
-        # in the path: the keys may import more modules later.
-        if os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())
-        try:
-            keys = load_keys(str(value))
-        except OptionError as error:
-            self.fail(f"{error}.", param, ctx)
-        if ctx is not None:
-            ctx.meta[_PROVIDER] = str(value)
-        return keys
+    # An installed command does not search the current directory for modules, unlike `python -m`. The entry stays in the
+    # path: the keys may import more modules later.
+    if os.getcwd() not in sys.path:
+        sys.path.insert(0, os.getcwd())
+    try:
+        keys = load_keys(provider)
+    except OptionError as error:
+        raise click.BadParameter(f"{error}.") from None
+    click.get_current_context().meta[_PROVIDER] = provider
+    return keys
 
 
 key_provider = click.option(
     "--key-provider",
     "keys",
-    type=KeyProvider(),
+    type=_load_keys,
     metavar="MODULE:FUNCTION",
     help="Function that returns the keys (bloomparquet.Keys) of encrypted files.",
 )

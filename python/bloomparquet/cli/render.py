@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from bloomparquet.planning.plan import RowGroup, ScanPlan
-    from bloomparquet.writing.outcome import FileOutcome
+    from bloomparquet.writing.outcome import ColumnOutcome, FileOutcome
 
 EVIDENCE = {"partition": "partition values", "statistics": "min/max and null counts", "bloom": "Bloom filters"}
 """The name of each kind of evidence in a report, in the order in which it is consulted."""
@@ -106,9 +106,7 @@ def _plan_summary(plan: ScanPlan) -> Table:
     The line after them has those that are left to read. Files that partition values exclude are counted as files: they
     are not opened, so their row groups are not known.
     """
-    count: Counter[str] = Counter()
-    n_rows: Counter[str] = Counter()
-    size: Counter[str] = Counter()
+    count, n_rows, size = Counter[str](), Counter[str](), Counter[str]()
     for group in plan.row_groups:
         key = _UNOPENED if group.index is None else group.reason or ""
         count[key] += 1
@@ -273,19 +271,16 @@ def _outcome_counts(outcomes: Sequence[FileOutcome], verb: str, dry_run: bool) -
 
 
 def _outcome_columns(outcomes: Sequence[FileOutcome]) -> Table:
-    filters: Counter[str] = Counter()
-    size: Counter[str] = Counter()
-    worst: dict[str, float] = {}
-    for outcome in outcomes:
-        for column in outcome.columns:
-            filters[column.column] += column.filters
-            size[column.column] += column.bytes
-            worst[column.column] = max(worst.get(column.column, 0.0), column.fpp)
-    limited = Counter(column for outcome in outcomes for column in outcome.limited)
-    notes = {name: f"[yellow]hit --max-bytes in {plural(limited[name], 'file')}[/yellow]" for name in limited}
-    return _filter_totals(
-        [(name, number, size[name], worst[name], notes.get(name, "")) for name, number in filters.items()]
-    )
+    by_name: dict[str, list[ColumnOutcome]] = {}
+    for column in (column for outcome in outcomes for column in outcome.columns):
+        by_name.setdefault(column.column, []).append(column)
+    totals = []
+    for name, columns in by_name.items():
+        limited = sum(column.limited for column in columns)
+        note = f"[yellow]hit --max-bytes in {plural(limited, 'file')}[/yellow]" if limited else ""
+        filters, size = sum(column.filters for column in columns), sum(column.bytes for column in columns)
+        totals.append((name, filters, size, max(column.fpp for column in columns), note))
+    return _filter_totals(totals)
 
 
 def _outcome_bytes(outcomes: Sequence[FileOutcome], dry_run: bool) -> str:

@@ -13,16 +13,18 @@ import shlex
 import sys
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from bloomparquet.cli.options import (
-    Size,
-    complete_path,
+    any_path,
+    combined,
     fpp_option,
     key_provider,
     one_or_many,
+    parse_bytes,
     paths,
     same_keys,
     split_names,
@@ -35,27 +37,19 @@ if TYPE_CHECKING:
     from bloomparquet.parquet.encryption.keys import Keys
     from bloomparquet.writing.filters.spec import Fpp
     from bloomparquet.writing.outcome import FileOutcome
-    from bloomparquet.writing.retrofit.retrofit import Progress
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-def _output_options(command: _Command) -> _Command:
-    options = [
-        click.option(
-            "-o",
-            "--output",
-            metavar="DST",
-            shell_complete=complete_path,
-            help="Write new files to DST, and do not change PATH.",
-        ),
-        key_provider,
-        click.option("--dry-run", is_flag=True, help="Write nothing; say what would be done."),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+_output_options = combined(
+    click.option(
+        "-o",
+        "--output",
+        metavar="DST",
+        type=any_path,
+        help="Write new files to DST, and do not change PATH.",
+    ),
+    key_provider,
+    click.option("--dry-run", is_flag=True, help="Write nothing; say what would be done."),
+    click.option("--json", "as_json", is_flag=True, help="Print one JSON object per file."),
+)
 
 
 @click.command()
@@ -66,7 +60,9 @@ def _output_options(command: _Command) -> _Command:
     help="Columns, comma-separated, s.x for a field. By default, those that `advise` recommends.",
 )
 @fpp_option
-@click.option("--max-bytes", type=Size(), default="16m", show_default=True, help="Size limit of one filter.")
+@click.option(
+    "--max-bytes", type=parse_bytes, metavar="BYTES", default="16m", show_default=True, help="Size limit of one filter."
+)
 @click.option("--replace", is_flag=True, help="Replace existing filters of these columns.")
 @click.option("--yes", is_flag=True, help="Without --columns: do not ask before files are changed.")
 @_output_options
@@ -77,10 +73,7 @@ def add(
     max_bytes: int,
     replace: bool,
     yes: bool,
-    output: str | None,
-    keys: Keys | None,
-    dry_run: bool,
-    as_json: bool,
+    **run: Any,
 ) -> None:
     """Add Bloom filters to existing Parquet files. Data pages are copied unchanged.
 
@@ -95,25 +88,12 @@ def add(
     except bp.OptionError as error:
         raise click.BadParameter(str(error), param_hint="--max-bytes") from None
 
-    if columns is None and not yes and not dry_run:
-        _ask(path, fpp, keys, replace=replace)
+    if columns is None and not yes and not run["dry_run"]:
+        _ask(path, fpp, run["keys"], replace=replace)
     by_column: dict[Any, bp.Bloom] = dict.fromkeys(names, bloom)
-
-    def work(progress: Progress) -> list[FileOutcome]:
-        return bp.add_filters(
-            one_or_many(path),
-            output,
-            bloom=by_column,
-            replace=replace,
-            dry_run=dry_run,
-            on_error="report",
-            progress=progress,
-            keys=keys,
-            filesystem=storage_options(),
-        )
-
-    outcomes = _run(work, path, "add", output=output, dry_run=dry_run, as_json=as_json)
-    if columns is None and not as_json and all(outcome.action in ("unchanged", "copied") for outcome in outcomes):
+    outcomes = _run(partial(bp.add_filters, bloom=by_column, replace=replace), path, "add", **run)
+    is_done = all(outcome.action in ("unchanged", "copied") for outcome in outcomes)
+    if columns is None and not run["as_json"] and is_done:
         again = f"bloomparquet advise {shlex.join(path)}{same_keys()}"
         echo(f"To see which columns filters are recommended for, and why:\n  {again}")
 
@@ -155,43 +135,23 @@ def _ask(path: tuple[str, ...], fpp: Fpp, keys: Keys | None, *, replace: bool) -
     help="Drop filters whose FPP is this or higher.",
 )
 @_output_options
-def shrink(
-    path: tuple[str, ...],
-    fpp: Fpp,
-    drop_above: float,
-    output: str | None,
-    keys: Keys | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
+def shrink(path: tuple[str, ...], fpp: Fpp, drop_above: float, **run: Any) -> None:
     """Shrink Bloom filters that are larger than needed. Drops filters that are full. Reads no data.
 
     A filter that was shrunk is bit for bit the filter that would have been written with the smaller size.
     """
     import bloomparquet as bp
 
-    def work(progress: Progress) -> list[FileOutcome]:
-        return bp.shrink_filters(
-            one_or_many(path),
-            output,
-            fpp=fpp,
-            drop_above=drop_above,
-            dry_run=dry_run,
-            on_error="report",
-            progress=progress,
-            keys=keys,
-            filesystem=storage_options(),
-        )
-
-    _run(work, path, "shrink", output=output, dry_run=dry_run, as_json=as_json)
+    _run(partial(bp.shrink_filters, fpp=fpp, drop_above=drop_above), path, "shrink", **run)
 
 
 def _run(
-    work: Callable[[Progress], list[FileOutcome]],
+    change: Callable[..., list[FileOutcome]],
     path: tuple[str, ...],
     verb: str,
     *,
     output: str | None,
+    keys: Keys | None,
     dry_run: bool,
     as_json: bool,
 ) -> list[FileOutcome]:
@@ -214,7 +174,10 @@ def _run(
                 echo(json.dumps(render.outcome_to_json(outcome), ensure_ascii=False))
             show(next(count), total)
 
-        outcomes = work(done)
+        outcomes = change(
+            one_or_many(path), output, dry_run=dry_run, on_error="report", progress=done, keys=keys,
+            filesystem=storage_options(),
+        )  # fmt: skip
     if not as_json:
         render.console().print(render.outcomes_report(outcomes, verb=verb, dry_run=dry_run))
     if any(outcome.action == "failed" for outcome in outcomes):

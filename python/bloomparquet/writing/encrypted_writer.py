@@ -12,14 +12,10 @@ from __future__ import annotations
 
 from bloomparquet.errors import EncryptionError, FormatError, located
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.parquet.encryption.file_crypto import ChunkCipher
 from bloomparquet.parquet.encryption.modules import MAX_ORDINAL, Module
 from bloomparquet.parquet.metadata.file_tail import ENCRYPTED_MAGIC, MAGIC
-from bloomparquet.parquet.metadata.footer import (
-    Footer,
-    parse_footer,
-    require_metadata,
-    require_same_file,
-)
+from bloomparquet.parquet.metadata.footer import Footer, parse_footer, require_metadata, require_same_file
 from bloomparquet.parquet.pages.encrypted import encrypt_chunk
 from bloomparquet.parquet.thrift.definitions import (
     ColumnChunk,
@@ -70,7 +66,8 @@ class EncryptedFile:
                     f"{self._path}: an encrypted file has at most {MAX_ORDINAL} row groups; make row groups larger"
                 )
             for leaf, chunk in zip(self._leaves, group.columns, strict=True):
-                self._write_chunk(file, ordinal, leaf, chunk)
+                with located(f"{self._path}: {self._skeleton.chunk_name(ordinal, leaf.index)}"):
+                    self._write_chunk(file, ordinal, leaf, chunk)
             group.total_byte_size = sum(_metadata(chunk).total_uncompressed_size for chunk in group.columns)
             group.file_offset, group.total_compressed_size = start, self._offset - start
             group.ordinal = ordinal
@@ -87,25 +84,17 @@ class EncryptedFile:
     def finish(self, filters: Filters) -> int:
         """Write page indexes, `filters` and the footer. Returns the size of the file."""
         for chunk_id, index in self._column_indexes.items():
-            chunk = self._chunk(chunk_id)
-            chunk.column_index_offset, chunk.column_index_length = self._write_index(
-                chunk_id, index, Module.COLUMN_INDEX
-            )
+            chunk, stored = self._chunk(chunk_id), self._encrypt(chunk_id, index, Module.COLUMN_INDEX)
+            chunk.column_index_offset, chunk.column_index_length = self._write(stored)
         for chunk_id, locations in self._offset_indexes.items():
-            chunk, index = self._chunk(chunk_id), write_struct(locations)
-            chunk.offset_index_offset, chunk.offset_index_length = self._write_index(
-                chunk_id, index, Module.OFFSET_INDEX
-            )
+            chunk, stored = self._chunk(chunk_id), self._encrypt(chunk_id, write_struct(locations), Module.OFFSET_INDEX)
+            chunk.offset_index_offset, chunk.offset_index_length = self._write(stored)
         for chunk_id, bloom in sorted(filters.items()):
             if bloom is None:
                 continue
-            parts = serialize_filter(bloom, self._encryption.cipher(chunk_id[0], self._leaves[chunk_id[1]]))
-            metadata = _metadata(self._chunk(chunk_id))
-            metadata.bloom_filter_offset, metadata.bloom_filter_length = self._offset, sum(map(len, parts))
-            for part in parts:
-                self._write(part)
-        for part in footer_tail(self._encrypted_footer(), self._encryption.crypto):
-            self._write(part)
+            parts, metadata = serialize_filter(bloom, self._cipher(chunk_id)), _metadata(self._chunk(chunk_id))
+            metadata.bloom_filter_offset, metadata.bloom_filter_length = self._write(*parts)
+        self._write(*footer_tail(self._encrypted_footer(), self._encryption.crypto))
         return self._offset
 
     def _write_chunk(self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: ColumnChunk) -> None:
@@ -113,28 +102,19 @@ class EncryptedFile:
 
         The offsets of page indexes and filter are cleared until these are written.
         """
-        with located(f"{self._path}: {self._skeleton.chunk_name(ordinal, leaf.index)}"):
-            metadata = require_metadata(require_same_file(chunk).meta_data)
-            self._write_pages(file, ordinal, leaf, chunk, metadata)
+        chunk_id = ordinal, leaf.index
+        metadata = require_metadata(require_same_file(chunk).meta_data)
+        start, size = metadata.dictionary_page_offset or metadata.data_page_offset, metadata.total_compressed_size
+        locations: list[PageLocation] = []
+        if index := _index(file, chunk.column_index_offset, chunk.column_index_length):
+            self._column_indexes[chunk_id] = index
+        if index := _index(file, chunk.offset_index_offset, chunk.offset_index_length):
+            self._offset_indexes[chunk_id], _ = read_struct(index, OffsetIndex)
+            locations = self._offset_indexes[chunk_id].page_locations
         chunk.file_offset = 0
         chunk.offset_index_offset = chunk.offset_index_length = None
         chunk.column_index_offset = chunk.column_index_length = None
         metadata.index_page_offset = metadata.bloom_filter_offset = metadata.bloom_filter_length = None
-
-    def _write_pages(
-        self, file: memoryview, ordinal: int, leaf: LeafColumn, chunk: ColumnChunk, metadata: ColumnMetaData
-    ) -> None:
-        chunk_id = ordinal, leaf.index
-        start, size = metadata.dictionary_page_offset or metadata.data_page_offset, metadata.total_compressed_size
-        column_index = _index(file, chunk.column_index_offset, chunk.column_index_length)
-        offset_index = _index(file, chunk.offset_index_offset, chunk.offset_index_length)
-        if column_index is not None:
-            self._column_indexes[chunk_id] = column_index
-        if offset_index is not None:
-            self._offset_indexes[chunk_id], _ = read_struct(offset_index, OffsetIndex)
-        locations: list[PageLocation] = []
-        if chunk_id in self._offset_indexes:
-            locations = self._offset_indexes[chunk_id].page_locations
         cipher = self._encryption.cipher(ordinal, leaf)
         pages = file[start : start + size]
         if cipher is None:
@@ -150,22 +130,20 @@ class EncryptedFile:
                 raise FormatError(f"the offset index has {len(locations)} pages; the chunk has {len(encrypted.pages)}")
             for location, page in zip(locations, encrypted.pages, strict=False):
                 location.offset, location.compressed_page_size = self._offset + page.offset, page.size
-            metadata.total_uncompressed_size, metadata.total_compressed_size = (
-                encrypted.uncompressed_size,
-                len(encrypted.data),
-            )
+            metadata.total_uncompressed_size = encrypted.uncompressed_size
+            metadata.total_compressed_size = len(encrypted.data)
             metadata.data_page_offset = self._offset + encrypted.pages[0].offset
             if encrypted.has_dictionary:
                 metadata.dictionary_page_offset = self._offset
             pages = memoryview(encrypted.data)
         self._write(pages)
 
-    def _write_index(self, chunk_id: ChunkId, index: bytes, module: Module) -> tuple[int, int]:
-        """Write a page index. Returns its offset and length."""
-        cipher = self._encryption.cipher(chunk_id[0], self._leaves[chunk_id[1]])
-        stored, start = index if cipher is None else cipher.encrypt(index, module), self._offset
-        self._write(stored)
-        return start, len(stored)
+    def _cipher(self, chunk_id: ChunkId) -> ChunkCipher | None:
+        return self._encryption.cipher(chunk_id[0], self._leaves[chunk_id[1]])
+
+    def _encrypt(self, chunk_id: ChunkId, index: bytes, module: Module) -> bytes:
+        cipher = self._cipher(chunk_id)
+        return index if cipher is None else cipher.encrypt(index, module)
 
     def _encrypted_footer(self) -> bytes:
         """The FileMetaData of the footer, with encrypted columns; it is parsed again as a check.
@@ -198,9 +176,13 @@ class EncryptedFile:
         row_group, leaf_index = chunk_id
         return self._groups[row_group].columns[leaf_index]
 
-    def _write(self, data: bytes | memoryview) -> None:
-        self._output.write(data)
-        self._offset += len(data)
+    def _write(self, *parts: bytes | memoryview) -> tuple[int, int]:
+        """Write `parts`, one after the other. Returns their offset, and their length."""
+        start = self._offset
+        for part in parts:
+            self._output.write(part)
+            self._offset += len(part)
+        return start, self._offset - start
 
 
 def _metadata(chunk: ColumnChunk) -> ColumnMetaData:

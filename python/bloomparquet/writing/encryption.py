@@ -99,15 +99,15 @@ class Encryption:
             raise EncryptionError(
                 f"{path}: the file has {len(leaves)} columns; an encrypted file has at most {MAX_ORDINAL}"
             )
-        source = self._keys_of_file(leaves, path)
+        keys, footer_metadata, own, uniform = self._keys_of_file(leaves, path)
         algorithm = Algorithm.new(
             counter_mode_pages=self._algorithm == ALGORITHMS[1],
-            aad_prefix=source.keys.aad_prefix,
+            aad_prefix=keys.aad_prefix,
             store_aad_prefix=self._store_aad_prefix,
         )
-        file_keys = source.keys.for_file(storage, path)
-        crypto = FileCrypto(algorithm, source.footer_metadata, file_keys, encrypted_footer=not self._plaintext_footer)
-        return FileEncryption(crypto, source.own, source.uniform)
+        file_keys = keys.for_file(storage, path)
+        crypto = FileCrypto(algorithm, footer_metadata, file_keys, encrypted_footer=not self._plaintext_footer)
+        return FileEncryption(crypto, own, uniform)
 
     def __repr__(self) -> str:
         footer = "signed" if self._plaintext_footer else "encrypted"
@@ -169,16 +169,8 @@ class FileEncryption:
         return ColumnCryptoMetaData(ENCRYPTION_WITH_COLUMN_KEY=key)
 
 
-@dataclass(frozen=True, repr=False)
-class _FileKeys:
-    """The keys of one file. `own` and `uniform` are those of :class:`FileEncryption`."""
-
-    keys: Keys
-    footer_metadata: bytes | None
-    own: Mapping[int, bytes | None]
-    uniform: bool
-
-
+_FileKeys = tuple[Keys, bytes | None, Mapping[int, bytes | None], bool]
+"""The keys of one file, the metadata of its footer key, and `own` and `uniform` of :class:`FileEncryption`."""
 _KeysOfFile = Callable[[Sequence[LeafColumn], str], _FileKeys]
 """Returns the keys of a file, from its leaves and its path."""
 
@@ -210,7 +202,7 @@ def _given_keys(
             hint = did_you_mean(shown, (".".join(leaf.path) for leaf in leaves))
             raise PlanError(f"{path}: the keys name a column {shown!r}, which the file does not have{hint}")
     own = {leaf: columns.get(name) for leaf, name in names.items() if name is not None}
-    return _FileKeys(keys, footer, own, not keys.columns)
+    return keys, footer, own, not keys.columns
 
 
 def _new_keys(wrapper: KeyWrapper, leaves: Sequence[LeafColumn], path: str) -> _FileKeys:
@@ -221,4 +213,4 @@ def _new_keys(wrapper: KeyWrapper, leaves: Sequence[LeafColumn], path: str) -> _
         new_keys = {column: wrapper.new_key(master, is_footer=False) for column, master in masters.items()}
     keys = Keys(footer, {column: key for column, (key, _) in new_keys.items()})
     own = {leaf.index: new_keys[leaf.path][1] for leaf in leaves if leaf.path in new_keys}
-    return _FileKeys(keys, metadata, own, wrapper.uniform)
+    return keys, metadata, own, wrapper.uniform

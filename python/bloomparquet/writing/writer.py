@@ -216,9 +216,14 @@ class ParquetWriter:
         try:
             self._flush()
             if self._encrypted is None:
-                self._outcome = self._finish(self._output)
+                footer, filters, size = self._finish(self._output)
             else:
-                self._outcome = self._finish_encrypted(self._output, self._encrypted)
+                footer = self._encrypted.footer()
+                filters = self._recommended(footer)
+                size = self._encrypted.finish(filters)
+            self._output.commit()
+            columns = describe_columns(footer, filters, self._chosen)
+            self._outcome = FileOutcome(self._path, "written", 0, size, columns)
         finally:
             self.abort()
         warn_of_filters(self._outcome)
@@ -257,18 +262,14 @@ class ParquetWriter:
                 if self._encrypted is None:
                     self._arrow_writer(table).write_table(table, row_group_size=self._rows)
                 else:
-                    self._write_encrypted(self._encrypted, table)
+                    memory = pa.BufferOutputStream()
+                    with pq.ParquetWriter(memory, self._schema, **self._options_for(table)) as writer:
+                        writer.write_table(table, row_group_size=self._rows)
+                    for chunk_id, bloom in self._encrypted.add(memoryview(memory.getvalue()).cast("B")).items():
+                        self._filters[chunk_id] = self._fitted(chunk_id, bloom)
             except BaseException:
                 self.abort()  # a part of a row group may be written
                 raise
-
-    def _write_encrypted(self, encrypted: EncryptedFile, table: pa.Table) -> None:
-        """Write a row group to memory, and then encrypted to the file."""
-        memory = pa.BufferOutputStream()
-        with pq.ParquetWriter(memory, self._schema, **self._options_for(table)) as writer:
-            writer.write_table(table, row_group_size=self._rows)
-        for chunk_id, bloom in encrypted.add(memoryview(memory.getvalue()).cast("B")).items():
-            self._filters[chunk_id] = self._fitted(chunk_id, bloom)
 
     def _arrow_writer(self, first: pa.Table | None) -> pq.ParquetWriter:
         """pyarrow's writer. `first` has the rows of the first row group, if there are any."""
@@ -298,13 +299,13 @@ class ParquetWriter:
                 writer.add_key_value_metadata(self._key_values)
         return parse_file_end(memoryview(memory.getvalue()).cast("B"))
 
-    def _finish(self, output: Output) -> FileOutcome:
-        """Write the end of the file, with folded filters."""
+    def _finish(self, output: Output) -> tuple[Footer, Filters, int]:
+        """Write the end of the file, with folded filters. Returns the footer before that, the filters, and the size of
+        the file."""
         writer = self._arrow_writer(None)
         self._sink.hold = True
         writer.close()
         end, first = self._sink.held(), self._sink.written
-        size = first + len(end)
         footer = parse_file_end(end)
 
         def read(extents: list[Extent]) -> list[memoryview]:
@@ -315,21 +316,12 @@ class ParquetWriter:
             removed.append(extent)
             self._filters[chunk_id] = self._fitted(chunk_id, bloom)
         filters = self._recommended(footer)
-        new = rewrite(self._path, size, footer, filters, removed, read)
+        new = rewrite(self._path, first + len(end), footer, filters, removed, read)
         for start, stop in new.copied:
             output.write(end[max(start - first, 0) : max(stop - first, 0)])
         for part in new.tail:
             output.write(part)
-        output.commit()
-        return FileOutcome(self._path, "written", 0, new.size, describe_columns(footer, filters, self._chosen))
-
-    def _finish_encrypted(self, output: Output, encrypted: EncryptedFile) -> FileOutcome:
-        """Write the end of an encrypted file, with folded filters."""
-        footer = encrypted.footer()
-        filters = self._recommended(footer)
-        size = encrypted.finish(filters)
-        output.commit()
-        return FileOutcome(self._path, "written", 0, size, describe_columns(footer, filters, self._chosen))
+        return footer, filters, new.size
 
     def _fitted(self, chunk_id: ChunkId, bloom: SplitBlockBloomFilter) -> SplitBlockBloomFilter | None:
         wanted = self._chosen.get(chunk_id[1])

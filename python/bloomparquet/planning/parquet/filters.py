@@ -99,6 +99,14 @@ class ParquetFilters(FilterStore):
                 raise self.errors[chunk]
             return buffer[starts[0] : starts[0] + self._facts.num_bytes[chunk]]
 
+    def stored_sizes(self, storage: Storage, chunks: NDArray[np.int64], count: ReadCount) -> NDArray[np.int64]:
+        """The bytes of the filters of `chunks` with their headers, which are read; 0 for a filter that cannot be
+        used."""
+        with self._lock:
+            self._read_headers(storage, chunks[self._facts.state[chunks] == UNREAD], count)
+            sizes = self._facts.bitset_at[chunks] - self.offset[chunks] + self._stored_bytes(chunks)
+            return np.where(self._facts.state[chunks] == READY, sizes, 0)
+
     def measure(self, storage: Storage, count: ReadCount) -> int:
         """The bytes of all bitsets that can be used. Reads headers."""
         with self._lock:

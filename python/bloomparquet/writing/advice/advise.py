@@ -6,7 +6,9 @@ it, and compares the filters in the files with those that should be there.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import lru_cache
+from math import comb
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,8 +31,7 @@ from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.table_formats import OnTableLog
 from bloomparquet.writing.advice.benefit import Benefit, ColumnFacts, assess
 from bloomparquet.writing.advice.columns import TableColumn, table_columns
-from bloomparquet.writing.advice.false_row_groups import false_row_groups_now, false_row_groups_of
-from bloomparquet.writing.advice.sampling import Sample, Wanted, estimate, evenly, footer_of, take_samples
+from bloomparquet.writing.advice.sampling import Sample, estimate, evenly, footer_of, take_samples
 from bloomparquet.writing.filters.spec import AUTO, WRITE_ORC, Fpp, auto_fpp, check_fpp
 
 SAMPLE_BYTES = 64 * 1024 * 1024
@@ -144,8 +145,8 @@ class _Assessed(NamedTuple):
 
 def _assess(dataset: Dataset, table: RowGroups, fpp: float, most_bytes: int, count: ReadCount) -> list[_Assessed]:
     columns = table_columns(table)
-    wanted = [_wanted(dataset, column, fpp) for column in columns]
-    samples = take_samples(table, columns, wanted, most_bytes, count)
+    undecided = [_benefit(dataset, column, estimate(column, Sample()), fpp).needs_ndv for column in columns]
+    samples = take_samples(table, columns, undecided, most_bytes, count)
     facts = [estimate(column, sample) for column, sample in zip(columns, samples, strict=True)]
     return [
         _Assessed(column, sample, known, _benefit(dataset, column, known, fpp))
@@ -158,13 +159,7 @@ def _benefit(dataset: Dataset, column: TableColumn, facts: ColumnFacts, fpp: flo
         return Benefit(False, False, "is also a partition column: directory names tell its value")
     if column.undecryptable is not None:
         return Benefit(False, False, f"not known: the column is encrypted: {column.undecryptable}")
-    return assess(column.leaf, column.leaf_traits, facts, fpp=fpp)
-
-
-def _wanted(dataset: Dataset, column: TableColumn, fpp: float) -> Wanted:
-    if _benefit(dataset, column, estimate(column, Sample()), fpp).needs_ndv:
-        return Wanted.VALUES
-    return Wanted.FILTERS if (column.offset >= 0).any() else Wanted.NOTHING
+    return assess(column.usual.leaf, column.usual.profile.traits, facts, fpp=fpp)
 
 
 def _row(table: RowGroups, has_index: NDArray[np.bool_], assessed: _Assessed, fpp: float) -> tuple[Any, ...]:
@@ -177,8 +172,9 @@ def _row(table: RowGroups, has_index: NDArray[np.bool_], assessed: _Assessed, fp
         if column.undecryptable is None:
             then = false_row_groups_of(facts.ndv[sizes > 0], sizes[sizes > 0])
     advice, reason = _advise(stored, facts.filled > 0, sample, benefit, sizes, now, fpp)
+    leaves = (chunks.leaf for chunks in column.parts)
     return (
-        dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in column.leaves)), len(stored),
+        dotted_name(column.path), ", ".join(dict.fromkeys(leaf.describe() for leaf in leaves)), len(stored),
         int(facts.filled.sum()), benefit.ndv_per_row_group, benefit.ndv, int(stored.sum()), now,
         int(table.rows[column.row_groups].sum()), _codec(table, column), int(has_index[column.row_groups].sum()),
         benefit.min_max_skip, benefit.skip_rate, None if sizes is None else int(sizes.sum()), fpp,
@@ -193,7 +189,7 @@ def _codec(table: RowGroups, column: TableColumn) -> str | None:
     codecs = set()
     for chunk in evenly(np.arange(len(column.row_groups)), _CODEC_CHUNKS).tolist():
         footer, row_group = footer_of(table, column, chunk)
-        codecs.add(codec_of(footer, row_group, column.leaves[int(column.part[chunk])].index))
+        codecs.add(codec_of(footer, row_group, column.chunks_of(chunk).leaf.index))
     return ", ".join(sorted(codec for codec in codecs if codec is not None)) or None
 
 
@@ -261,16 +257,29 @@ def right_sizes(ndv: NDArray[np.float64], fpp: float) -> NDArray[np.int64]:
 @lru_cache(maxsize=8)
 def _most_values(fpp: float) -> NDArray[np.float64]:
     """The largest NDV that each size of filter is right for, from 32 bytes to 128 MiB."""
-    largest = []
-    most = 1
-    for power in range(MAX_BLOCKS.bit_length()):
-        size = BYTES_PER_BLOCK << power
-        low, high = 0, max(2 * most, 64)
-        while smallest_num_bytes(high, fpp) <= size and power < MAX_BLOCKS.bit_length() - 1:
-            high *= 2
-        while high - low > max(1, low >> 12):
-            middle = (low + high) // 2
-            low, high = (middle, high) if smallest_num_bytes(middle, fpp) <= size else (low, middle)
-        most = low
-        largest.append(float(low))
-    return np.array(largest)
+    sizes = [BYTES_PER_BLOCK << power for power in range(MAX_BLOCKS.bit_length())]
+    ndvs = range(1 << 32)
+    most = [bisect_right(ndvs, size, key=lambda ndv: smallest_num_bytes(ndv, fpp)) - 1 for size in sizes]
+    return np.array(most, np.float64)
+
+
+def false_row_groups_now(column: TableColumn, sample: Sample) -> float | None:
+    """The number of row groups that a lookup reads although they do not hold the value: the sum of the fpp of all
+    filters, from the bits of those in the `sample`. Min/max may exclude some of them; this is left out.
+
+    None if there is no filter, none could be read, or some may be in chunks that do not decrypt. An empty filter counts
+    as 1, because readers ignore it.
+    """
+    if not sample.fpp or column.undecryptable is not None:
+        return None
+    return float(np.count_nonzero(column.offset >= 0) * (np.sum(sample.fpp) + sample.empty) / len(sample.fpp))
+
+
+def false_row_groups_of(ndv: NDArray[np.float64], bitset_bytes: NDArray[np.int64]) -> float:
+    """The expected number of false row groups with filters of `bitset_bytes` bytes for `ndv` distinct values each."""
+    n_blocks = bitset_bytes // BYTES_PER_BLOCK
+    # The formula of sizes.expected_fpp, for many filters at once.
+    terms = [
+        (-1) ** j * comb(8, j) * np.exp(np.ceil(ndv) * np.log1p(((31 / 32) ** j - 1.0) / n_blocks)) for j in range(9)
+    ]
+    return float(np.maximum(np.sum(terms, axis=0), 0.0).sum())

@@ -128,7 +128,10 @@ class _Lookup:
     def of(cls, facts: ColumnFacts, holding: NDArray[np.int64]) -> _Lookup:
         """A lookup of a value that a row group of `holding` has."""
         total, others, own = (len(facts.values), len(holding) - 1, 1) if facts.whole else (1, 1, 0)
-        ndv, shared = _ndv_and_shared(facts, holding)
+        known = holding[np.isfinite(facts.ndv[holding])]
+        ndv, shared = float(facts.ndv[known].mean()) if len(known) else None, facts.shared
+        if ndv is not None and shared is None:
+            shared = min(1.0, ndv / pool_size(float(facts.filled[known].mean()), ndv))
         covered = covered_share(facts.bounds, holding, ndv)
         # A value that is in m row groups is counted m times.
         ndv_in_all = None
@@ -195,20 +198,6 @@ def _benefit_in_one(facts: ColumnFacts, lookup: _Lookup) -> Benefit:
         return lookup.benefit(f"one row group of {facts.filled[0]:,} values is read as fast as its filter", 0.0)
     reason = "with one row group, a filter only helps lookups of absent values"
     return lookup.benefit(reason, 0.0, useful=True, needs_ndv=lookup.ndv is None)
-
-
-def _ndv_and_shared(facts: ColumnFacts, holding: NDArray[np.int64]) -> tuple[float | None, float | None]:
-    """The mean NDV of a row group; and for one of its values, the probability that another row group has it, too.
-
-    The other row group is one that bounds do not exclude.
-    """
-    known = holding[np.isfinite(facts.ndv[holding])]
-    if len(known) == 0:
-        return None, facts.shared
-    ndv = float(facts.ndv[known].mean())
-    if facts.shared is not None:
-        return ndv, facts.shared
-    return ndv, min(1.0, ndv / pool_size(float(facts.filled[known].mean()), ndv))
 
 
 def why_unused(leaf: LeafColumn, traits: WriterTraits) -> str | None:

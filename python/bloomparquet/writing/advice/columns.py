@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import EncryptionError
-from bloomparquet.parquet.metadata.file_profile import WriterTraits
 from bloomparquet.parquet.values.encoding import parquet_family
+from bloomparquet.planning.evidence.joined import join_bounds
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.query.columns import LeafColumn
@@ -23,7 +23,7 @@ from bloomparquet.query.predicate import Column
 class TableColumn:
     """One leaf column, by its path, over all files that have it. Arrays are of its n column chunks, in one order.
 
-    * `leaves`, `traits`, `parts`: the leaf, the writer and the chunks for each schema that has the column;
+    * `parts`: the chunks for each schema that has the column;
     * `part` (n,): the index in these of each chunk; `index_in_part` (n,): its index in ``parts[part].members``;
     * `row_groups` (n,): the chunk's row group among all row groups;
     * `offset`, `length` (n,): of the chunk's filter; the offset is negative where there is no filter, and the length
@@ -33,8 +33,6 @@ class TableColumn:
     """
 
     path: Column
-    leaves: tuple[LeafColumn, ...]
-    traits: tuple[WriterTraits, ...]
     parts: tuple[PartChunks, ...]
     part: NDArray[np.int64]
     index_in_part: NDArray[np.int64]
@@ -48,18 +46,9 @@ class TableColumn:
     undecryptable: EncryptionError | None = None
 
     @property
-    def leaf(self) -> LeafColumn:
-        """The leaf with the type that most chunks have."""
-        return self.leaves[self._usual]
-
-    @property
-    def leaf_traits(self) -> WriterTraits:
-        """The writer traits of the files that :attr:`leaf` is from."""
-        return self.traits[self._usual]
-
-    @property
-    def _usual(self) -> int:
-        return int(self.part[np.argmax(self.comparable)]) if len(self.part) else 0
+    def usual(self) -> PartChunks:
+        """A part that has the type that most chunks have."""
+        return self.parts[int(self.part[np.argmax(self.comparable)]) if len(self.part) else 0]
 
     def chunks_of(self, chunk: int) -> PartChunks:
         """The part that a chunk is in."""
@@ -68,34 +57,34 @@ class TableColumn:
 
 def table_columns(table: RowGroups) -> list[TableColumn]:
     """The leaf columns of all files: those of the first file in its order, then those that only other files have."""
-    by_path: dict[Column, list[tuple[int, LeafColumn]]] = {}
+    by_path: dict[Column, list[PartChunks]] = {}
     for schema_index, schema in enumerate(table.schemas):
         for leaf in schema.leaves:
-            by_path.setdefault(leaf.path, []).append((schema_index, leaf))
-    return [_column(table, path, leaves) for path, leaves in by_path.items()]
+            by_path.setdefault(leaf.path, []).append(table.chunks(schema_index, leaf))
+    return [_column(path, parts) for path, parts in by_path.items()]
 
 
-def _column(table: RowGroups, path: Column, leaves: Sequence[tuple[int, LeafColumn]]) -> TableColumn:
-    parts = [table.chunks(schema_index, leaf) for schema_index, leaf in leaves]
-    kinds = [_kind(leaf) for _, leaf in leaves]
+def _column(path: Column, parts: Sequence[PartChunks]) -> TableColumn:
+    kinds = [_kind(chunks.leaf) for chunks in parts]
     counts = [len(chunks.members) for chunks in parts]
-    part = np.repeat(np.arange(len(parts)), counts)
+    part, at = np.repeat(np.arange(len(parts)), counts), [np.arange(n) for n in counts]
     usual = max(kinds, key=lambda kind: sum(n for n, other in zip(counts, kinds, strict=True) if other == kind))
+    is_usual = [kind == usual for kind in kinds]
+    # Bounds of another type are not in one order with these.
+    bounds = [chunks.bounds if ok and n else None for chunks, ok, n in zip(parts, is_usual, counts, strict=True)]
     errors = (error for chunks in parts for error in chunks.unreadable if isinstance(error, EncryptionError))
     return TableColumn(
         path,
-        tuple(leaf for _, leaf in leaves),
-        tuple(table.profiles[schema_index].traits for schema_index, _ in leaves),
         tuple(parts),
         part,
-        np.concatenate([np.arange(n) for n in counts]),
+        np.concatenate(at),
         np.concatenate([chunks.members for chunks in parts]),
         np.concatenate([chunks.counts.values for chunks in parts]),
         np.concatenate([chunks.counts.nulls for chunks in parts]),
         np.concatenate([chunks.filters.offset for chunks in parts]),
         np.concatenate([chunks.filters.length for chunks in parts]),
-        _common_bounds(parts, [kind == usual for kind in kinds]),
-        np.array([kind == usual for kind in kinds], np.bool_)[part],
+        join_bounds(bounds, at),
+        np.array(is_usual, np.bool_)[part],
         next(errors, None),
     )
 
@@ -105,21 +94,3 @@ def _kind(leaf: LeafColumn) -> tuple[Any, ...]:
     node = leaf.node
     unit = (node.annotation.unit, node.annotation.scale) if node.annotation else None
     return node.physical_type, node.type_length, parquet_family(node), unit, leaf.repeated
-
-
-def _common_bounds(parts: Sequence[PartChunks], usable: Sequence[bool]) -> Bounds | None:
-    """The bounds of all parts; unknown for parts of another type."""
-    first = next((chunks.bounds for chunks, ok in zip(parts, usable, strict=True) if ok and chunks.bounds), None)
-    if first is None:
-        return None
-    lower, upper, known = [], [], []
-    for chunks, ok in zip(parts, usable, strict=True):
-        bounds = chunks.bounds if ok else None
-        if bounds is None or bounds.lower.dtype != first.lower.dtype:
-            n = len(chunks.members)
-            zeros = np.zeros(n, first.lower.dtype)
-            bounds = Bounds(zeros, zeros, np.zeros(n, np.bool_))
-        lower.append(bounds.lower)
-        upper.append(bounds.upper)
-        known.append(bounds.known)
-    return Bounds(np.concatenate(lower), np.concatenate(upper), np.concatenate(known))

@@ -10,21 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError
-from bloomparquet.parquet.bloom_filter.filter_bytes import FilterCiphers
-from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC
 from bloomparquet.parquet.metadata.footer import Footer
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.storage.files import ReadCount
-from bloomparquet.storage.ranges import read_ranges
 from bloomparquet.storage.threads import in_threads
 from bloomparquet.writing.advice.benefit import ColumnFacts, measure_overlap, pool_size
 from bloomparquet.writing.advice.columns import TableColumn
@@ -38,14 +33,6 @@ _FULL = 0.9  # share of set bits above which the NDV cannot be estimated from a 
 _FIRST_READ = 20 * 1024  # more than a filter's first read takes; see bloomparquet.planning.parquet.filters
 _MOST_VALUES = 1 << 22
 _KEPT_FPP = 0.003  # samples in memory are no larger than their values need, and still exact enough
-
-
-class Wanted(Enum):
-    """The kind of sample that is wanted of a column."""
-
-    NOTHING = "nothing"
-    FILTERS = "filters"
-    VALUES = "values"  # from filters or from data
 
 
 @dataclass
@@ -71,17 +58,17 @@ class Sample:
 
 
 def take_samples(
-    table: RowGroups, columns: Sequence[TableColumn], wanted: Sequence[Wanted], most_bytes: int, count: ReadCount
+    table: RowGroups, columns: Sequence[TableColumn], undecided: Sequence[bool], most_bytes: int, count: ReadCount
 ) -> list[Sample]:
-    """Take a sample of each of `columns`, of the kind that is `wanted`.
+    """Take a sample of each of `columns`: of its filters, and if it is `undecided` and has none, of its data.
 
     Reads at most `most_bytes` of filters and data, all columns together. Where footers do not state the sizes of
-    filters, the headers of a few are read on top. Cheap chunks go first, and every column gets one before any gets two.
-    `count` grows by the reads.
+    filters, a few kilobytes of some are read on top. Cheap chunks go first, and every column gets one before any gets
+    two. `count` grows by the reads.
 
     A chunk that cannot be read is passed over, and the sample keeps the error. OSError is not caught.
     """
-    sampling = _Sampling(table, columns, wanted, most_bytes, count)
+    sampling = _Sampling(table, columns, undecided, most_bytes, count)
     sampling.read(sampling.choose_drawn())
     sampling.read(sampling.choose_small())
     return sampling.samples
@@ -91,20 +78,15 @@ class _Sampling:
     """The sampling of some columns: the chunks that were drawn, the samples so far, and the bytes that are left."""
 
     def __init__(
-        self, table: RowGroups, columns: Sequence[TableColumn], wanted: Sequence[Wanted], most_bytes: int,
+        self, table: RowGroups, columns: Sequence[TableColumn], undecided: Sequence[bool], most_bytes: int,
         count: ReadCount,
     ) -> None:  # fmt: skip
-        self._table, self._columns, self._wanted, self._count = table, columns, wanted, count
-        drawn = [_draw(column) for column in columns]
+        self._table, self._columns, self._undecided, self._count = table, columns, undecided, count
+        self._drawn = [_draw(column) for column in columns]
         before = count.bytes
-        self._sizes = _filter_sizes(table, columns, drawn, count)
+        self._sizes = [_filter_sizes(table, *each, count) for each in zip(columns, self._drawn, strict=True)]
         self._left = most_bytes - (count.bytes - before)
-        self._drawn = [
-            chunks if kind is not Wanted.NOTHING else chunks[:0] for chunks, kind in zip(drawn, wanted, strict=True)
-        ]
-        self.samples = [
-            Sample(sizes=[size for (j, _), size in self._sizes.items() if j == i]) for i in range(len(columns))
-        ]
+        self.samples = [Sample(sizes=list(sizes.values())) for sizes in self._sizes]
 
     def choose_drawn(self) -> list[_Read]:
         """The reads of drawn chunks for which there are bytes left."""
@@ -123,8 +105,8 @@ class _Sampling:
         for i, column in enumerate(self._columns):
             if turn < len(self._drawn[i]):
                 chunk = int(self._drawn[i][turn])
-                size = self._sizes.get((i, chunk))
-                if size is None and (self._wanted[i] is Wanted.FILTERS or turn >= _SAMPLES):
+                size = self._sizes[i].get(chunk)
+                if size is None and (not self._undecided[i] or turn >= _SAMPLES):
                     continue
                 cost = _data_cost(self._table, column, chunk) if size is None else size + _FIRST_READ
                 yield _Read(i, chunk, size is not None, cost, turn < _SAMPLES)
@@ -134,7 +116,7 @@ class _Sampling:
         chunks are large."""
         reads = []
         for i, column in enumerate(self._columns):
-            if self.samples[i].chunks or not len(self._drawn[i]) or self._wanted[i] is Wanted.FILTERS:
+            if self.samples[i].chunks or not len(self._drawn[i]) or not self._undecided[i]:
                 continue
             tried = evenly(_holding(column), _TRIED)
             costs = [_data_cost(self._table, column, chunk) for chunk in tried.tolist()]
@@ -148,35 +130,34 @@ class _Sampling:
 
     def read(self, reads: Sequence[_Read]) -> None:
         """Read in threads, and add each result to its column's sample."""
-        for read, measured, taken in in_threads(self._table.storage.threads, self._measure, reads):
+        for read, bloom, taken in in_threads(self._table.storage.threads, self._read, reads):
             self._count.requests += taken.requests
             self._count.bytes += taken.bytes
-            if isinstance(measured, BloomParquetError):
-                self.samples[read.column].error = self.samples[read.column].error or measured
-            elif measured is not None:
-                self._add(read, measured)
+            if isinstance(bloom, BloomParquetError):
+                self.samples[read.column].error = self.samples[read.column].error or bloom
+            elif bloom is not None:
+                self._add(read, bloom)
 
-    def _measure(self, read: _Read) -> tuple[_Read, _Measured | BloomParquetError | None, ReadCount]:
-        """Measure one chunk; None for a chunk without values. Runs in a thread."""
+    def _read(self, read: _Read) -> tuple[_Read, SplitBlockBloomFilter | BloomParquetError | None, ReadCount]:
+        """Read one chunk; None for a chunk without values. Runs in a thread."""
         taken = ReadCount()
         try:
-            bloom = _read_filter(self._table, self._columns[read.column], read.chunk, read.stored, taken)
-            return read, None if bloom is None else _Measured.of(bloom, read.for_values), taken
+            return read, _read_filter(self._table, self._columns[read.column], read.chunk, read.stored, taken), taken
         except BloomParquetError as error:
             return read, error, taken
 
-    def _add(self, read: _Read, measured: _Measured) -> None:
+    def _add(self, read: _Read, bloom: SplitBlockBloomFilter) -> None:
         sample = self.samples[read.column]
         if read.stored:
-            sample.fpp.append(measured.fpp)
-            sample.empty += not measured.filled
-            if not 0 < measured.filled <= _FULL:
+            filled = bloom.bits_set / (8 * bloom.num_bytes)
+            sample.fpp.append(bloom.estimated_fpp)
+            sample.empty += not filled
+            if not 0 < filled <= _FULL:
                 return
-        if measured.filter is None:
-            return
-        sample.chunks.append(read.chunk)
-        sample.ndv.append(measured.ndv)
-        sample.filters.append(measured.filter)
+        if read.for_values:
+            sample.chunks.append(read.chunk)
+            sample.ndv.append(bloom.estimated_ndv)
+            sample.filters.append(bloom.fitted(_KEPT_FPP))
 
 
 def estimate(column: TableColumn, sample: Sample) -> ColumnFacts:
@@ -209,24 +190,6 @@ class _Read:
     for_values: bool = True
 
 
-class _Measured(NamedTuple):
-    """Estimates from a filter: the NDV, the share of set bits, and the false positive probability.
-
-    `filter` is a small filter of the same values, if these are wanted.
-    """
-
-    ndv: float
-    filled: float
-    fpp: float
-    filter: SplitBlockBloomFilter | None
-
-    @classmethod
-    def of(cls, bloom: SplitBlockBloomFilter, for_values: bool) -> _Measured:
-        filled = bloom.bits_set / (8 * bloom.num_bytes)
-        small = bloom.fitted(_KEPT_FPP) if for_values else None
-        return cls(bloom.estimated_ndv, filled, bloom.estimated_fpp, small)
-
-
 def _holding(column: TableColumn) -> NDArray[np.int64]:
     """The chunks that have values, of the type that most chunks have."""
     filled = np.maximum(column.values, 0) - np.maximum(column.nulls, 0)
@@ -244,43 +207,24 @@ def evenly(chunks: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     return chunks if len(chunks) <= most else chunks[np.linspace(0, len(chunks) - 1, most).astype(np.int64)]
 
 
-def _filter_sizes(
-    table: RowGroups, columns: Sequence[TableColumn], drawn: Sequence[NDArray[np.int64]], count: ReadCount
-) -> dict[tuple[int, int], int]:
-    """The bytes that the filters of the drawn chunks take with their headers, by column and chunk.
+def _filter_sizes(table: RowGroups, column: TableColumn, drawn: NDArray[np.int64], count: ReadCount) -> dict[int, int]:
+    """The bytes that the filters of the drawn chunks take with their headers, by chunk.
 
     Where the footer does not state it (older writers), the filter's header is read. A damaged filter counts as none.
     """
-    sizes: dict[tuple[int, int], int] = {}
-    unknown: list[tuple[int, int]] = []
-    for i, column in enumerate(columns):
-        for chunk in drawn[i].tolist():
-            if column.length[chunk] > 0 and column.offset[chunk] >= 0:
-                sizes[i, chunk] = int(column.length[chunk])
-            elif column.offset[chunk] >= 0:
-                unknown.append((i, chunk))
-    file = np.array([table.file[columns[i].row_groups[chunk]] for i, chunk in unknown], np.int64)
-    offset = np.array([columns[i].offset[chunk] for i, chunk in unknown], np.int64)
-    ciphers = []
-    for i, chunk in unknown:
-        of_part = columns[i].chunks_of(chunk).filters.ciphers
-        ciphers.append(None if of_part is None else of_part[int(columns[i].index_in_part[chunk])])
-    encryption = FilterCiphers(ciphers, len(unknown))
-    room = np.minimum(table.arrays.limit[file] - offset, encryption.max_header_bytes)
-    inside = np.flatnonzero((offset >= 4) & (room > BYTES_PER_BLOCK))
-    ranges = read_ranges(table.storage, table.files, file[inside], offset[inside], room[inside], count)
-    headers = encryption.headers(inside, ranges, room[inside])
-    stored_sizes = headers.header_bytes + headers.stored_bytes
-    for i in np.flatnonzero(headers.header_bytes).tolist():
-        sizes[unknown[inside[i]]] = int(stored_sizes[i])
-    return sizes
+    stored = drawn[column.offset[drawn] >= 0]
+    sizes = column.length[stored]
+    for part, chunks in enumerate(column.parts):
+        unknown = np.flatnonzero((sizes <= 0) & (column.part[stored] == part))
+        at = column.index_in_part[stored[unknown]]
+        sizes[unknown] = chunks.filters.stored_sizes(table.storage, at, count)
+    return {chunk: size for chunk, size in zip(stored.tolist(), sizes.tolist(), strict=True) if size > 0}
 
 
 def _data_cost(table: RowGroups, column: TableColumn, chunk: int) -> int:
     """The bytes of a chunk's data."""
     footer, row_group = footer_of(table, column, chunk)
-    leaf = column.leaves[int(column.part[chunk])]
-    return (footer.read_chunk(row_group, leaf.index).compressed_size or 0) + len(MAGIC)
+    return (footer.read_chunk(row_group, column.chunks_of(chunk).leaf.index).compressed_size or 0) + len(MAGIC)
 
 
 def footer_of(table: RowGroups, column: TableColumn, chunk: int) -> tuple[Footer, int]:

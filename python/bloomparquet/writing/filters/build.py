@@ -80,14 +80,14 @@ def _filter_of(array: pa.Array, num_bytes: int) -> SplitBlockBloomFilter:
     )  # fmt: skip
     file = memoryview(sink.getvalue()).cast("B")
     footer = parse_file_end(file)
-    sizes = [bloom.num_bytes for *_, bloom in read_filters(footer, file)]
+    blooms = [bloom for *_, bloom in read_filters(footer, file)]
+    sizes = [bloom.num_bytes for bloom in blooms]
     if sizes != [num_bytes] or footer.rows != (len(array),):
         raise UnsupportedError(
             f"pyarrow {pa.__version__} wrote filters of {sizes} bytes for row groups of {footer.rows} values; "
             f"expected [{num_bytes}] bytes for ({len(array)},) values"
         )
-    ((*_, result),) = read_filters(footer, file)
-    return result
+    return blooms[0]
 
 
 def parse_file_end(end: memoryview) -> Footer:

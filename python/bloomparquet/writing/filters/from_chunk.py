@@ -13,13 +13,13 @@ Sources: parquet-format ``BloomFilter.md``, ``Encodings.md``; parquet.thrift (Fi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from bloomparquet.errors import BloomParquetError, FormatError, first_line
+from bloomparquet.errors import FormatError, first_line, located
 from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.metadata.file_tail import MAGIC, to_arrow_metadata
@@ -75,7 +75,7 @@ def filter_chunk(
     filter. Raises FormatError for a damaged chunk, EncryptionError for a missing key or a tampered chunk; both name the
     chunk.
     """
-    with suppress(_InexactError), _errors_named(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}"):
+    with suppress(_InexactError), located(f"{file.path}: {footer.chunk_name(row_group, leaf.index)}"):
         fields, cipher = footer.read_chunk_with_cipher(row_group, leaf.index)
         values = fields.values
         if not values:
@@ -95,21 +95,22 @@ def filter_chunk(
             buffer = memoryview(decrypted)
         body = buffer[_BEFORE:]
         chunk = pages.walk_pages(body, values)
+        layout: pages.Chunk | None = chunk
         # Lists are decoded completely, because nothing else confirms the number of values in their metadata.
-        dictionary_suffices = chunk.is_dictionary_encoded and not leaf.repeated
-        if dictionary_suffices and chunk.dictionary is not None and chunk.dictionary.encoding in _PLAIN:
-            one_page = _dictionary_as_data(body, chunk.dictionary)
-            entries = chunk.dictionary.values
-            if not entries:  # all values are null
+        dictionary = chunk.dictionary if chunk.is_dictionary_encoded and not leaf.repeated else None
+        if dictionary is not None and dictionary.encoding in _PLAIN:
+            if not dictionary.values:  # all values are null
                 return build_filter(leaf, iter(()), BYTES_PER_BLOCK, bloom)
-            elements, num_bytes = [_leaf_element(leaf.node, "REQUIRED")], num_bytes_for(bloom, entries)
-            arrays = _decode(one_page, metadata, elements, entries, entries, footer, num_bytes)
-            return build_filter(leaf, map(change or _unchanged, arrays), num_bytes, bloom)
+            values = rows = dictionary.values
+            encoded, layout = _dictionary_as_data(body, dictionary), None
+            elements = [_leaf_element(leaf.node, "REQUIRED")]
+        else:
+            encoded = pa.py_buffer(buffer[: _BEFORE + chunk.end])
+            elements = _path_elements(footer.profile.schema.root, leaf)
         # The null count in the footer would allow a smaller filter, but nothing confirms it.
-        elements, num_bytes = _path_elements(footer.profile.schema.root, leaf), num_bytes_for(bloom, values)
-        whole = pa.py_buffer(buffer[: _BEFORE + chunk.end])
-        arrays = _decode(whole, metadata, elements, values, rows, footer, num_bytes, chunk)
-        return build_filter(leaf, map(change or _unchanged, arrays), num_bytes, bloom)
+        num_bytes = num_bytes_for(bloom, values)
+        arrays = _decode(encoded, metadata, elements, values, rows, footer, num_bytes, layout)
+        return build_filter(leaf, arrays if change is None else map(change, arrays), num_bytes, bloom)
     return None
 
 
@@ -128,20 +129,6 @@ def _require_micros(times: pa.Array) -> pa.Array:
     if ((nanoseconds < 0) | (nanoseconds >= DAY_NANOSECONDS) | (nanoseconds % 1_000 != 0)).any():
         raise _InexactError
     return times
-
-
-@contextmanager
-def _errors_named(chunk: str) -> Iterator[None]:
-    """Put the name of the chunk before each error. An error of pyarrow becomes a FormatError."""
-    try:
-        yield
-    except (BloomParquetError, pa.ArrowException) as error:
-        kind = type(error) if isinstance(error, BloomParquetError) else FormatError
-        raise kind(f"{chunk}: {first_line(error)}") from error
-
-
-def _unchanged(values: pa.Array) -> pa.Array:
-    return values
 
 
 def _dictionary_as_data(buffer: memoryview, dictionary: pages.Page) -> pa.Buffer:
@@ -171,7 +158,7 @@ def _decode(
     rows: int,
     footer: Footer,
     num_bytes: int,
-    layout: pages.Chunk | None = None,
+    layout: pages.Chunk | None,
 ) -> Iterator[pa.Array]:
     """The values of pages as arrays of their physical type.
 
@@ -201,8 +188,8 @@ def _decode(
             decoded += batch.num_rows
             (leaf,) = leaf_arrays(batch.column(0))
             yield leaf.drop_null()
-    except OSError as error:  # pyarrow raises it for damaged pages
-        raise FormatError(str(error)) from error
+    except (OSError, pa.ArrowException) as error:  # pyarrow raises them for damaged pages
+        raise FormatError(first_line(error)) from error
     if decoded != rows:
         raise FormatError(f"{decoded} rows were decoded; expected {rows}")
 
@@ -225,9 +212,7 @@ def _path_elements(root: SchemaNode, leaf: LeafColumn) -> list[SchemaElement]:
     node = root
     for name in leaf.path[:-1]:
         node = next(child for child in node.children if child.name == name and _leads_to(child, leaf.node))
-        element = _element(node.repetition)
-        element.num_children = 1
-        elements.append(element)
+        elements.append(_element(node.repetition, num_children=1))
     return [*elements, _leaf_element(leaf.node, leaf.node.repetition)]
 
 
@@ -235,16 +220,14 @@ def _leads_to(node: SchemaNode, leaf: SchemaNode) -> bool:
     return node is leaf or any(_leads_to(child, leaf) for child in node.children)
 
 
-def _element(repetition: str) -> SchemaElement:
+def _element(repetition: str, **fields: int) -> SchemaElement:
     # The file's own name may not be UTF-8, or may be special to pyarrow.
-    return SchemaElement(repetition_type=REPETITIONS.index(repetition), name=b"v")
+    return SchemaElement(repetition_type=REPETITIONS.index(repetition), name=b"v", **fields)
 
 
 def _leaf_element(node: SchemaNode, repetition: str) -> SchemaElement:
-    element = _element(repetition)
-    is_int96 = node.physical_type == "INT96"
-    physical = "FIXED_LEN_BYTE_ARRAY" if is_int96 else node.physical_type or ""
-    element.type = PHYSICAL_TYPES.index(physical)
-    if physical == "FIXED_LEN_BYTE_ARRAY":
-        element.type_length = _INT96_BYTES if is_int96 else node.type_length or 0
-    return element
+    physical, length = node.physical_type or "", node.type_length or 0
+    if physical == "INT96":
+        physical, length = "FIXED_LEN_BYTE_ARRAY", _INT96_BYTES
+    lengths = {"type_length": length} if physical == "FIXED_LEN_BYTE_ARRAY" else {}
+    return _element(repetition, type=PHYSICAL_TYPES.index(physical), **lengths)

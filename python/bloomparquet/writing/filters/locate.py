@@ -99,15 +99,6 @@ def _filter_offsets(file: FileInfo, footer: Footer) -> dict[ChunkId, tuple[int, 
     return offsets
 
 
-def has_filter(file: FileInfo, footer: Footer, chunk_id: ChunkId) -> bool:
-    """Whether a chunk of `file` has a filter.
-
-    Raises EncryptionError, with the name of the chunk, if the chunk's metadata does not decrypt.
-    """
-    with located(_name(file, footer, chunk_id)):
-        return bool(footer.read_chunk(*chunk_id).bloom_offset)
-
-
 def read_filter(
     storage: Storage, file: FileInfo, footer: Footer, chunk_id: ChunkId, stored: StoredFilter, count: ReadCount
 ) -> SplitBlockBloomFilter:

@@ -9,13 +9,21 @@ Source: parquet-format ``BloomFilter.md``; folding: :mod:`bloomparquet.parquet.b
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from bloomparquet.errors import BloomParquetError, EncryptionError, NotParquetError, OptionError, UnsupportedError
+from bloomparquet.errors import (
+    BloomParquetError,
+    EncryptionError,
+    NotParquetError,
+    OptionError,
+    UnsupportedError,
+    located,
+)
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
@@ -30,9 +38,7 @@ from bloomparquet.writing.filters.from_chunk import filter_chunk
 from bloomparquet.writing.filters.locate import (
     ChunkId,
     Extent,
-    StoredFilter,
     find_filters,
-    has_filter,
     read_filter,
     removed_extents,
 )
@@ -85,16 +91,22 @@ class AddFilters:
         filters: dict[ChunkId, SplitBlockBloomFilter | None] = {}
         for row_group in range(len(footer.rows)):
             for index, wanted in chosen.items():
-                leaf, chunk_id = schema.leaves[index], (row_group, index)
+                chunk_id = row_group, index
                 if index not in named and not footer.is_decryptable(*chunk_id):
                     continue
-                if not self.replace and has_filter(file, footer, chunk_id):
+                with located(f"{file.path}: {footer.chunk_name(*chunk_id)}"):
+                    has_filter = footer.read_chunk(*chunk_id).bloom_offset
+                if has_filter and not self.replace:
                     continue
-                bloom = filter_chunk(storage, file, footer, row_group, leaf, wanted, count)
+                bloom = filter_chunk(storage, file, footer, row_group, schema.leaves[index], wanted, count)
                 if bloom is None:
                     continue
-                if chunk_id not in old or not _is_same(bloom, storage, file, footer, chunk_id, old[chunk_id], count):
-                    filters[chunk_id] = bloom
+                if chunk_id in old:
+                    with suppress(EncryptionError):  # the old filter was tampered with
+                        stored = read_filter(storage, file, footer, chunk_id, old[chunk_id], count)
+                        if np.array_equal(bloom.blocks, stored.blocks):
+                            continue
+                filters[chunk_id] = bloom
         return FilterChanges(filters, removed_extents(file, footer, old, filters), chosen)
 
 
@@ -135,21 +147,6 @@ class ShrinkFilters:
 
 
 Change = AddFilters | ShrinkFilters
-
-
-def _is_same(
-    bloom: SplitBlockBloomFilter,
-    storage: Storage,
-    file: FileInfo,
-    footer: Footer,
-    chunk_id: ChunkId,
-    old: StoredFilter,
-    count: ReadCount,
-) -> bool:
-    try:
-        return np.array_equal(bloom.blocks, read_filter(storage, file, footer, chunk_id, old, count).blocks)
-    except EncryptionError:  # the old filter was tampered with
-        return False
 
 
 def read_footer(storage: Storage, file: FileInfo, count: ReadCount, keys: Keys | None) -> Footer:
@@ -208,21 +205,17 @@ def change_file(
     else:
         new = Rewrite(((0, file.size),), ())
     if not dry_run:
-        _write(storage, file, target_storage, target, new)
+        if target is not None:
+            target_storage.make_parents(target)
+        with replacing(target_storage, target or file.path, file if target is None else None) as output:
+            for start, stop in new.copied:
+                output.copy(storage, file.path, start, stop)
+            for part in new.tail:
+                output.write(part)
+            if target is not None and not is_unchanged(storage, file):
+                raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
+            output.commit()
     action: Action = change.action if filters else "copied"
     dropped = sum(bloom is None for bloom in filters.values())
     columns = describe_columns(footer, filters, wanted)
     return FileOutcome(target or file.path, action, file.size, new.size, columns, dropped)
-
-
-def _write(storage: Storage, file: FileInfo, target_storage: Storage, target: str | None, new: Rewrite) -> None:
-    if target is not None:
-        target_storage.make_parents(target)
-    with replacing(target_storage, target or file.path, file if target is None else None) as output:
-        for start, stop in new.copied:
-            output.copy(storage, file.path, start, stop)
-        for part in new.tail:
-            output.write(part)
-        if target is not None and not is_unchanged(storage, file):
-            raise BloomParquetError(f"{file.path}: the file changed while it was copied; run again")
-        output.commit()

@@ -204,7 +204,7 @@ def _run(
     progress: Progress | None,
 ) -> list[FileOutcome]:
     storage = dataset.storage
-    target_storage, jobs = jobs_of(dataset, src, dst, filesystem)
+    target_storage, jobs = _jobs(dataset, src, dst, filesystem)
     require_writable(target_storage, directories_of(target_storage, (job.target or job.file.path for job in jobs)))
 
     def work(job: FileJob) -> FileOutcome:
@@ -226,22 +226,31 @@ def _run(
     return outcomes
 
 
-def jobs_of(
-    dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any = None
-) -> tuple[Storage, list[FileJob]]:
+def _jobs(dataset: Dataset, src: Paths, dst: PathLike | None, filesystem: Any) -> tuple[Storage, list[FileJob]]:
     """The storage of the new files, and one job for each file of `dataset`. A file that is listed twice has one job.
 
-    Raises OptionError if `dst` does not name one path for each file, or if a new file would replace one of `dataset`.
+    Raises OptionError if `dst` does not name one path for each file, or if a new file would replace one of `dataset`,
+    or the new file of another job.
     """
     if dst is None:
         resolve = _resolver(dataset.storage)
         files: dict[str, FileInfo] = {}
         for file in dataset.files:
             files.setdefault(resolve(file.path), file)
-        return dataset.storage, [FileJob(file) for file in files.values()]
-    storage, jobs = _jobs_to(dataset, src, dst, filesystem)
-    _require_separate(dataset.storage, storage, jobs, dst)
-    return storage, jobs
+        return dataset.storage, list(map(FileJob, files.values()))
+    storage, targets = _targets(dataset, src, dst, filesystem)
+    resolve = _resolver(storage)
+    taken = {resolve(file.path): file.path for file in dataset.files if storage.key == dataset.storage.key}
+    for file, target in zip(dataset.files, targets, strict=True):
+        place = resolve(target)
+        if place in taken:
+            raise OptionError(
+                f"dst is {quoted(os.fspath(dst))}: the new file of {file.path} would replace {target}, which is "
+                f"{taken[place]} or its new file; expected a directory outside of src; to replace the files of src, "
+                "leave out dst (-o)"
+            )
+        taken[place] = file.path
+    return storage, list(map(FileJob, dataset.files, targets))
 
 
 def _resolver(storage: Storage) -> Callable[[str], str]:
@@ -249,37 +258,20 @@ def _resolver(storage: Storage) -> Callable[[str], str]:
     return os.path.realpath if isinstance(storage, LocalStorage) else str
 
 
-def _require_separate(sources: Storage, targets: Storage, jobs: Sequence[FileJob], dst: PathLike) -> None:
-    """Raise OptionError if the new file of one of `jobs` would replace an old file, or the new file of another job."""
-    resolve = _resolver(targets)
-    taken = {resolve(job.file.path): job.file.path for job in jobs} if sources.key == targets.key else {}
-    for job in jobs:
-        assert job.target is not None
-        place = resolve(job.target)
-        if place in taken:
-            raise OptionError(
-                f"dst is {quoted(os.fspath(dst))}: the new file of {job.file.path} would replace {job.target}, which "
-                f"is {taken[place]} or its new file; expected a directory outside of src; to replace the files of src, "
-                "leave out dst (-o)"
-            )
-        taken[place] = job.file.path
-
-
-def _jobs_to(dataset: Dataset, src: Paths, dst: PathLike, filesystem: Any) -> tuple[Storage, list[FileJob]]:
-    """The storage of `dst`, and a job for each file, whose target is below `dst`, or `dst` itself."""
+def _targets(dataset: Dataset, src: Paths, dst: PathLike, filesystem: Any) -> tuple[Storage, list[str]]:
+    """The storage of `dst`, and the path of each new file: below `dst`, or `dst` itself."""
     if not isinstance(src, str) and isinstance(src, Sequence):
         raise OptionError("dst needs a single src, a file or a directory; give one src, or leave out dst")
     if not isinstance(dst, str | os.PathLike):
         raise OptionError(f"dst is a {type(dst).__name__}; expected a path; columns are given as bloom=…")
     storage, target = open_storage(os.fspath(dst), filesystem)
     _, root = open_storage(str(src), filesystem)
+    below = target.rstrip("/")
     if len(dataset.files) == 1 and dataset.files[0].path == root:
         into = target.endswith("/") or storage.is_directory(target)
-        return storage, [
-            FileJob(dataset.files[0], f"{target.rstrip('/')}/{root.rpartition('/')[2]}" if into else target)
-        ]
+        return storage, [f"{below}/{root.rpartition('/')[2]}" if into else target]
     root = root.rstrip("/") + "/"
     if not all(file.path.startswith(root) for file in dataset.files):  # src is a glob
         root = os.path.commonprefix([root, *(file.path for file in dataset.files)])  # noqa: RUF071 (of characters)
         root = root[: root.rfind("/") + 1]
-    return storage, [FileJob(file, f"{target.rstrip('/')}/{file.path[len(root) :]}") for file in dataset.files]
+    return storage, [f"{below}/{file.path[len(root) :]}" for file in dataset.files]
