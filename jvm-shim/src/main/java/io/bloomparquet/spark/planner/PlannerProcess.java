@@ -24,7 +24,6 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -35,11 +34,9 @@ import java.util.stream.Stream;
  * <p>Requests and answers are frames on its standard input and output. {@code pyspark_bloomparquet/jar/protocol.py}
  * describes them. The process ends with its input, so it cannot outlive the JVM.
  *
- * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
- * There are two exceptions. A process that exits before its first answer, for example for a missing package, would do
- * so again: the next process starts 30 s later at the earliest. A process that was killed from outside says nothing
- * about the next process: it is replaced at once. But if its successor, too, is killed before its first answer, the
- * third process waits 30 s.
+ * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process. But
+ * a process that ends before its first answer, for example for a missing package, may do so again: then the next process
+ * starts 30 s later at the earliest.
  */
 final class PlannerProcess {
   /** Raise it with {@code VERSION} in {@code protocol.py}, which says when. */
@@ -52,9 +49,6 @@ final class PlannerProcess {
 
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
 
-  /** So many processes in a row may be killed before their first answer; then {@link #RETRY_NANOS} must pass. */
-  private static final int MAX_KILLED = 2;
-
   private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
 
   /** How long the watchdog's seconds are. Tests shorten them. */
@@ -62,12 +56,7 @@ final class PlannerProcess {
 
   private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new HashMap<>();
 
-  static {
-    Runtime.getRuntime().addShutdownHook(new Thread(PlannerProcess::resumeAll, "bloomparquet-planner-shutdown"));
-  }
-
   private final DriverSettings.Python python;
-  private final int killedBefore;
   private final Process process;
   private final ErrorOutput errors;
   private final DataOutputStream requests;
@@ -75,14 +64,11 @@ final class PlannerProcess {
   private final AtomicLong ids = new AtomicLong();
   private final ExecutorService writer = Executors.newSingleThreadExecutor(PlannerProcess::thread);
   private final AtomicLong frames = new AtomicLong();
-  private volatile boolean killed;
   private volatile long endedAt;
   private volatile String ended;
 
-  /** @param killedBefore how many processes in a row were killed from outside before their first answer */
-  private PlannerProcess(DriverSettings.Python python, int killedBefore) throws IOException {
+  private PlannerProcess(DriverSettings.Python python) throws IOException {
     this.python = python;
-    this.killedBefore = killedBefore;
     ProcessBuilder builder = new ProcessBuilder(python.interpreter(), "-c", MAIN);
     Map<String, String> environment = builder.environment();
     if (!python.path().isEmpty()) {
@@ -103,8 +89,11 @@ final class PlannerProcess {
   static synchronized PlannerProcess of(DriverSettings.Python python) throws PlannerException {
     PlannerProcess running = RUNNING.get(python);
     if (running == null || running.ended != null) {
+      if (running != null && running.frames.get() == 0 && System.nanoTime() - running.endedAt < RETRY_NANOS) {
+        throw new PlannerException(running.ended);
+      }
       try {
-        running = running == null ? new PlannerProcess(python, 0) : running.successor();
+        running = new PlannerProcess(python);
       } catch (IOException error) {
         throw new PlannerException("cannot start the planner: " + error.getMessage());
       }
@@ -119,29 +108,8 @@ final class PlannerProcess {
     return running == null || running.ended != null ? null : running;
   }
 
-  /**
-   * Resumes all planners, so that they end. A planner ends at the end of its input, but a stopped planner (SIGSTOP)
-   * does not see that end, and would stay for ever. The signal changes nothing for planners that run.
-   */
-  private static synchronized void resumeAll() {
-    String ids =
-        RUNNING.values().stream()
-            .flatMap(PlannerProcess::handles)
-            .filter(ProcessHandle::isAlive)
-            .map(each -> Long.toString(each.pid()))
-            .collect(Collectors.joining(" "));
-    if (!ids.isEmpty()) {
-      try {
-        new ProcessBuilder("/bin/sh", "-c", "kill -CONT " + ids).start();
-      } catch (IOException error) {
-        // without a shell, a stopped planner stays; this JVM ends, and nobody would read a warning
-      }
-    }
-  }
-
   /** Ends all planners, by the end of their input: they write their caches first. The next application has its own. */
   static synchronized void endAll() {
-    resumeAll();
     for (PlannerProcess each : RUNNING.values()) {
       try {
         each.writer.execute(each::closeRequests);
@@ -150,17 +118,6 @@ final class PlannerProcess {
       }
     }
     RUNNING.clear();
-  }
-
-  private PlannerProcess successor() throws PlannerException, IOException {
-    if (frames.get() > 0) {
-      return new PlannerProcess(python, 0);
-    }
-    boolean again = killed && killedBefore + 1 < MAX_KILLED;
-    if (!again && System.nanoTime() - endedAt < RETRY_NANOS) {
-      throw new PlannerException(ended);
-    }
-    return new PlannerProcess(python, killed ? killedBefore + 1 : 0);
   }
 
   /** Lets the process look at files that a plan of the query {@code execution} will need. There is no answer. */
@@ -313,14 +270,12 @@ final class PlannerProcess {
     }
   }
 
-  /** The process and its children: the interpreter may be a script that runs the planner. */
-  private Stream<ProcessHandle> handles() {
-    return Stream.concat(Stream.of(process.toHandle()), process.descendants());
-  }
-
-  /** The CPU time of the process and its children. Where the system does not report it, a new value for each call. */
+  /**
+   * The CPU time of the process and its children: the interpreter may be a script that runs the planner. Where the system
+   * does not report it, a new value for each call.
+   */
   private Duration cpuTime() {
-    return handles()
+    return Stream.concat(Stream.of(process.toHandle()), process.descendants())
         .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
         .reduce(Duration.ZERO, Duration::plus);
   }
@@ -341,7 +296,6 @@ final class PlannerProcess {
       if (ended != null) {
         return;
       }
-      killed = hung == null && signal() > 0;
       endedAt = System.nanoTime();
       ended = describe(hung);
     }
@@ -353,31 +307,21 @@ final class PlannerProcess {
   }
 
   private String describe(String hung) {
-    // Without the pid, a planner that cannot start is reported once and not for each attempt.
-    String which = hung == null && !killed ? "" : ", process " + process.pid();
-    String how;
+    String which = python.interpreter() + ", process " + process.pid();
     if (hung != null) {
-      how = hung + "; it was ended"; // it has no exit code yet
-    } else if (killed) {
-      how = "was killed by signal " + signal();
-    } else {
-      how = "exited with code " + process.exitValue() + errors.lastLine();
+      return String.format("the planner (%s) %s; it was ended", which, hung); // it has no exit code yet
     }
-    boolean hint = frames.get() == 0 && hung == null && !killed;
-    return String.format(
-        "the planner (%s%s) %s%s",
-        python.interpreter(),
-        which,
-        how,
-        hint
-            ? "; check that this Python can import pyspark_bloomparquet, or name another in " + DriverSettings.PYTHON
-            : "");
-  }
-
-  /** The signal that ended the process, which Java adds to 128, as shells do; else 0. */
-  private int signal() {
     int code = process.exitValue();
-    return code > 128 && code <= 128 + 64 ? code - 128 : 0;
+    if (code > 128 && code <= 128 + 64) { // Java adds a signal to 128, as shells do
+      return String.format("the planner (%s) was killed by signal %d", which, code - 128);
+    }
+    String hint = "; check that this Python can import pyspark_bloomparquet, or name another in " + DriverSettings.PYTHON;
+    return String.format(
+        "the planner (%s) exited with code %d%s%s",
+        python.interpreter(), // without the process, attempts that fail alike are reported once
+        code,
+        errors.lastLine(),
+        frames.get() == 0 ? hint : "");
   }
 
   private void failWaiting() {
