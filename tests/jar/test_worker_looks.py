@@ -15,9 +15,8 @@ import pytest
 from bloomparquet.storage.staleness import local_versions
 from pyspark_bloomparquet.jar import listing, planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
-from pyspark_bloomparquet.jar.protocol import VERSION, write_frame
 from tests.support import files
-from tests.support.planner_process import Planner, equals, listing_of, request_of
+from tests.support.planner_process import equals, listing_of, request_of
 
 
 def test_a_plan_goes_by_a_look_of_its_own_query(
@@ -79,8 +78,3 @@ def test_looks_that_no_plan_asks_for_are_dropped(
     monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", -1.0)
     worker._plan(request, b"")
     assert [each() is None for each in looks[:3]] == [True] * 3
-
-
-def test_a_look_at_an_unknown_listing_changes_nothing(planner: Planner, lake: list[Path]) -> None:
-    write_frame(planner.requests, {"version": VERSION, "look": "0" * 64, "execution": "15"}, b"")
-    assert planner.ask(lake, equals(3), execution="15")["plan"]["numRowGroupsRead"] == 1
