@@ -32,14 +32,10 @@ MICROS = "timestamp_micros(1700000000123000 + {v} * 1000000)"
 
 BY_SPARK = {
     "i8": "CAST({v} AS TINYINT)",
-    "i16": "CAST({v} * 300 - 15000 AS SMALLINT)",
     "i32": "CAST({v} * 20000000 - 1000000000 AS INT)",
     "i64": "CAST({v} AS BIGINT) * 90000000000000001 - 4500000000000000000",
-    "f32": "CAST({v} / 7 AS FLOAT)",
     "f64": "{v} / 7D",
     "s": "lpad({v}, 4, '0')",
-    "unicode": "concat('日本', lpad({v}, 4, '0'), '😀')",
-    "bin": "CAST(concat(lpad({v}, 4, '0')) AS BINARY)",
     "dec9": "CAST({v} / 4 - 13 AS DECIMAL(9, 2))",
     "dec18": "CAST(CAST({v} AS BIGINT) * 1000000007 - 50000000000 AS DECIMAL(18, 4))",
     "dec38": "CAST(CAST({v} AS BIGINT) * 1000000007 - 50000000000 AS DECIMAL(38, 10))",
@@ -56,19 +52,18 @@ def at(expression: str, v: Any) -> str:
 
 
 def assert_found(readers: Readers, path: str, columns: Mapping[str, str]) -> None:
-    """Look up by <=>, by IN in the load's where, and in vain, in each of `columns`. One query asks all of that."""
+    """Look up by IN in the load's where, and in vain, in each of `columns`. One query asks all of that."""
     frames = []
     for column, expression in columns.items():
         last, first, nowhere = (at(expression, v) for v in (LAST, FIRST, NOWHERE))
         frames += [
-            readers.jar(path).where(f"{column} <=> {last}"),
             readers.jar(path, where=f"{column} IN ({first}, {last})"),
             readers.jar(path).where(f"{column} = {nowhere}"),
         ]
     rows, frame = ask_all(each.select("k") for each in frames)
     answers = zip(rows, last_plan(frame), strict=True)
     for column in columns:
-        for wanted in ([47], [0, 47], []):
+        for wanted in ([0, 47], []):
             found, plan = next(answers)
             counts = (plan.total, plan.kept, plan.skipped["bloom"])
             assert (column, sorted(row[0] for row in found)) == (column, wanted)
@@ -133,10 +128,7 @@ SECONDS = "timestamp_seconds(1700000000 + {v})"
 BY_PYARROW: dict[str, tuple[Callable[[], pa.Array], str]] = {
     "i8": (lambda: pa.array(V, pa.int8()), "{v}"),
     "i16": (lambda: pa.array(V, pa.int16()), "{v}"),
-    "i32": (lambda: pa.array(V, pa.int32()), "{v}"),
-    "i64": (lambda: pa.array([-v for v in V], pa.int64()), "-{v}"),
     "u8": (lambda: pa.array([2 * v for v in V], pa.uint8()), "2 * {v}"),
-    "u16": (lambda: pa.array([600 * v for v in V], pa.uint16()), "600 * {v}"),
     "u32": (lambda: pa.array([45000000 * v for v in V], pa.uint32()), "CAST(45000000 AS BIGINT) * {v}"),
     "u64": (
         lambda: pa.array([190000000000000000 * v for v in V], pa.uint64()),
@@ -161,18 +153,12 @@ BY_PYARROW: dict[str, tuple[Callable[[], pa.Array], str]] = {
         lambda: pa.array([19000 + v for v in V], pa.int32()).cast(pa.date32()),
         "date_from_unix_date(19000 + {v})",
     ),
-    "date64": (
-        lambda: pa.array([19000 + v for v in V], pa.int32()).cast(pa.date32()).cast(pa.date64()),
-        "date_from_unix_date(19000 + {v})",
-    ),
     "ts_ms": (lambda: timestamps("ms", "UTC"), SECONDS),
     "ts_us": (lambda: timestamps("us", "Asia/Tokyo"), SECONDS),
-    "ntz_s": (lambda: timestamps("s"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
     "ntz_us": (lambda: timestamps("us"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
     "dec9": (lambda: decimals(7, 2), "CAST(({v} - 50) / 100 AS DECIMAL(7, 2))"),
     "dec18": (lambda: decimals(18, 4), "CAST(({v} - 50) / 10000 AS DECIMAL(18, 4))"),
     "dec38": (lambda: decimals(38, 10), "CAST(({v} - 50) / 10000000000 AS DECIMAL(38, 10))"),
-    "duration": (lambda: pa.array(V, pa.duration("us")), "CAST({v} AS BIGINT)"),
     "st.x": (lambda: pa.array([{"x": v, "y": None} for v in V]), "{v}"),
 }
 
