@@ -161,18 +161,6 @@ def test_what_no_evidence_excludes_is_kept(path: str, jar_spark: SparkSession, a
         assert not plan.planned or plan.kept == plan.total == 6, where
 
 
-def test_the_option_where_prunes_by_elements(path: str, readers: Readers, answers: dict[str, list[str]]) -> None:
-    wheres = [
-        "array_contains(tags, 't4')", "map_contains_key(m, 'k4')", "m['k'] = 4", "exists(tags, x -> x = 't4')",
-        "element_at(tags, -3) IN ('t4', 't5')", "arrays_overlap(array('t4', NULL), tags)",
-    ]  # fmt: skip
-    rows, frame = ask_all(readers.jar(path, where=where) for where in wheres)
-    for where, found, plan in zip(wheres, rows, last_plan(frame), strict=True):
-        assert (where, texts(found), plan.kept) == (where, answers[where], 1)
-    for where in wheres[::3]:  # tests.planning.test_elements asks Python more
-        assert texts(readers.python(path, where=where).collect()) == answers[where]
-
-
 def test_a_default_is_not_null_in_older_files(path: str, jar_spark: SparkSession) -> None:
     field = StructField("late", ArrayType(StringType()), metadata={"EXISTS_DEFAULT": "array('x')"})
     schema = StructType([StructField("id", LongType()), field])

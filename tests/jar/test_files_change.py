@@ -254,16 +254,6 @@ def test_a_plan_within_a_batch_of_a_stream_is_checked(table: Table, jar_spark: S
     assert CHANGED in outcomes[0]
 
 
-def test_an_evicted_cache_is_checked(table: Table) -> None:
-    changes.write(table.path, SKIPPED, "a")
-    frame = table.load().where(WHERE).cache()
-    try:
-        changes.change(table.path, "same size and time", SKIPPED)
-        assert outcome(frame, "static", "same size and time", SKIPPED) in ("new rows", "named error")
-    finally:
-        frame.unpersist()
-
-
 def test_sparks_ignore_options_do_not_hide_a_change(table: Table) -> None:
     changes.write(table.path, KEPT, "a")
     frame = table.load(ignoreCorruptFiles="true").where(WHERE)

@@ -191,7 +191,7 @@ def test_an_index_names_no_endpoint(readers: Readers, data: Path) -> None:
         assert requests == []
 
 
-@pytest.mark.parametrize("location", ["http://{}/x", "webhdfs://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])
+@pytest.mark.parametrize("location", ["http://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])
 def test_an_index_of_the_python_data_source_names_no_server(readers: Readers, data: Path, location: str) -> None:
     with requests_to() as (address, requests):
         with pytest.raises(PySparkException, match="option index is"):

@@ -125,15 +125,6 @@ def test_the_error_says_how_to_read_the_table(
     assert "tableLog=ignore" in str(error.value)
 
 
-def test_a_wrong_value_of_table_log_is_an_error(
-    jar_spark: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]]
-) -> None:
-    path = table_logs.make(tmp_path, CASES["a plain directory"], *data["bloomparquet"])
-    for source in ("bloomparquet", PYTHON):
-        with pytest.raises(PySparkException, match="option tableLog is 'ingore'; expected"):
-            jar_spark.read.format(source).option("tableLog", "ingore").load(path).collect()
-
-
 WAYS = [("bloomparquet", "append"), ("bloomorc", "overwrite")]
 # Where a mode makes a difference, both modes; elsewhere an overwrite, which looks further.
 WRITTEN = [
