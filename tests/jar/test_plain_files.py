@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark_bloomparquet import last_plan
 from tests.support import files, plain
 from tests.support.plain import Pruned
-from tests.support.scenarios import PRUNED, UNPRUNED, texts
+from tests.support.scenarios import PRUNED, UNPRUNED
 from tests.support.spark import conf
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
@@ -245,24 +245,6 @@ def test_data_columns_named_as_metadata_are_not_mixed_up(jar_spark: SparkSession
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
-
-
-def test_samples_limits_and_orders_return_the_same_rows(jar_spark: SparkSession, lake: Path) -> None:
-    frame = jar_spark.read.parquet(str(lake / "[ab].parquet"))
-    for query in (
-        lambda: frame.where("id IN (18, 19, 20)").sample(1.0),
-        lambda: frame.where("id > 18").orderBy("id").limit(3),
-        lambda: frame.sample(fraction=0.3, seed=5).where("id > 30"),
-        lambda: frame.where("id = -1").coalesce(1).groupBy().count(),
-    ):
-        plain.compare(jar_spark, query)
-    with conf(jar_spark, PRUNED):
-        (row,) = frame.where("id = 19").selectExpr("spark_partition_id() AS p", "input_file_name() AS f").collect()
-        assert (row.p, row.f.endswith("b.parquet")) == (0, True)
-        taken = frame.where("id IN (18, 19)")
-        assert (taken.count(), len(taken.take(1)), taken.isEmpty()) == (2, 1, False)
-        assert texts(list(taken.toLocalIterator())) == ["(18,)", "(19,)"]
-        assert len(taken.toPandas()) == len(taken.toArrow()) == 2
 
 
 def test_a_file_of_300_row_groups_is_split_without_loss(jar_spark: SparkSession, tmp_path: Path) -> None:

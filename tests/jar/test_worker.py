@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -144,15 +142,6 @@ def test_it_ends_with_its_input(tmp_path: Path, lake: list[Path]) -> None:
         assert planner.process.wait(30) == 0
 
 
-def test_a_truncated_frame_ends_it_with_an_error(tmp_path: Path) -> None:
-    with started(tmp_path, stderr=subprocess.PIPE) as planner:
-        planner.requests.write(b"\0\0\0\x09{}")
-        planner.requests.close()
-        assert planner.process.stderr is not None
-        assert b"ends within a frame" in planner.process.stderr.read()
-        assert planner.process.wait(30) != 0
-
-
 def test_processes_with_a_shared_disk_cache_agree(tmp_path: Path, lake: list[Path]) -> None:
     with started(tmp_path) as one, started(tmp_path) as other:
         for i in range(20):
@@ -183,20 +172,3 @@ def test_cache_false_stores_nothing_beside_other_loads(
     worker._answer(private, listing_of(lake[:1]))
     (stored,) = tmp_path.rglob("*.columns")
     assert lake[0].name.encode() not in stored.read_bytes()
-
-
-def test_a_damaged_disk_cache_changes_no_answer(tmp_path: Path, lake: list[Path]) -> None:
-    with started(tmp_path) as planner:
-        expected = planner.ask(lake, equals(4))["plan"]["numRowGroupsRead"]
-        planner.requests.close()
-        planner.process.wait(30)
-    kept = [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size]
-    assert kept, "nothing was kept on disk"
-    for damage in (lambda data: data[: len(data) // 2], lambda data: data[::-1]):
-        for path in kept:
-            path.write_bytes(damage(path.read_bytes()))
-        with started(tmp_path) as planner:
-            head = planner.ask(lake, equals(4))
-            assert head["plan"]["numRowGroupsRead"] == expected, json.dumps(head)
-            planner.requests.close()
-            planner.process.wait(30)
