@@ -1,5 +1,5 @@
-"""Every type, by Spark's writer and by pyarrow: a value that is only in the last row group of the last file is runs
-there, and no other row group is read for it.
+"""Every type of Spark: a value that is only in the last row group of the last file is found there, and no other row group
+is read for it. Files of other writers: tests.jar.test_plain_random and tests.differential.
 
 48 rows lie in two files of three row groups. The values of a column grow with `v`, whose even values below 96 are so
 mixed that minimum and maximum of every row group enclose the value looked for, 50, and one that is nowhere, 51.
@@ -8,16 +8,13 @@ mixed that minimum and maximum of every row group enclose the value looked for, 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Decimal
 from functools import cache
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
-from tests.support import files
 from tests.support.scenarios import Readers, ask_all
 from tests.support.spark import conf, write
 
@@ -110,78 +107,3 @@ WRITTEN = {
 @pytest.mark.parametrize("how", WRITTEN)
 def test_values_written_by_spark_are_found(readers: Readers, by_spark: Callable[[str], str], how: str) -> None:
     assert_found(readers, by_spark(how), {column: BY_SPARK[column] for column in WRITTEN[how]})
-
-
-# -- files of pyarrow --------------------------------------------------------------------------------------------------
-
-
-def timestamps(unit: str, zone: str | None = None, step: int = 1) -> pa.Array:
-    ticks = {"s": 1, "ms": 1000, "us": 10**6, "ns": 10**9}[unit]
-    return pa.array([(1700000000 + v) * ticks * step for v in V], pa.int64()).cast(pa.timestamp(unit, zone))
-
-
-def decimals(precision: int, scale: int, times: int = 1) -> pa.Array:
-    return pa.array([Decimal(v * times - 50).scaleb(-scale) for v in V], pa.decimal128(precision, scale))
-
-
-SECONDS = "timestamp_seconds(1700000000 + {v})"
-BY_PYARROW: dict[str, tuple[Callable[[], pa.Array], str]] = {
-    "u32": (lambda: pa.array([45000000 * v for v in V], pa.uint32()), "CAST(45000000 AS BIGINT) * {v}"),
-    "u64": (
-        lambda: pa.array([190000000000000000 * v for v in V], pa.uint64()),
-        "CAST(190000000000000000 AS DECIMAL(18, 0)) * {v}",
-    ),
-    "f32": (lambda: pa.array([v / 8 for v in V], pa.float32()), "CAST({v} / 8D AS FLOAT)"),
-    "large": (lambda: pa.array([f"{v:03}" for v in V], pa.large_string()), "lpad({v}, 3, '0')"),
-    "view": (lambda: pa.array([f"{v:03}" for v in V], pa.string_view()), "lpad({v}, 3, '0')"),
-    "dict": (lambda: pa.array([f"{v:03}" for v in V]).dictionary_encode(), "lpad({v}, 3, '0')"),
-    "json": (
-        lambda: pa.array([f'{{"v":{v:03}}}' for v in V], pa.json_()),
-        "concat('{{\"v\":', lpad({v}, 3, '0'), '}}')",
-    ),
-    "bin": (lambda: pa.array([bytes([255, v]) for v in V], pa.binary()), "unhex(concat('FF', lpad(hex({v}), 2, '0')))"),
-    "fixed": (
-        lambda: pa.array([bytes([0, v]) for v in V], pa.binary(2)),
-        "unhex(concat('00', lpad(hex({v}), 2, '0')))",
-    ),
-    "ts_ms": (lambda: timestamps("ms", "UTC"), SECONDS),
-    "ntz_us": (lambda: timestamps("us"), f"CAST({SECONDS} AS TIMESTAMP_NTZ)"),
-    "dec9": (lambda: decimals(7, 2), "CAST(({v} - 50) / 100 AS DECIMAL(7, 2))"),
-    "dec18": (lambda: decimals(18, 4), "CAST(({v} - 50) / 10000 AS DECIMAL(18, 4))"),
-    "dec38": (lambda: decimals(38, 10), "CAST(({v} - 50) / 10000000000 AS DECIMAL(38, 10))"),
-}
-
-
-@pytest.fixture(scope="module")
-def by_pyarrow(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], str]:
-    @cache
-    def written(small_decimals_as_integers: bool) -> str:
-        root = tmp_path_factory.mktemp("types")
-        table = pa.table(
-            {
-                "k": pa.array(range(48), pa.int64()),
-                **{name.split(".")[0]: build() for name, (build, _) in BY_PYARROW.items()},
-                "list": pa.array([[k, None] for k in range(48)]),
-                "map": pa.array([[("k", k)] for k in range(48)], pa.map_(pa.string(), pa.int64())),
-            }
-        )
-        for i in range(2):
-            files.write(
-                root / f"{i}.parquet",
-                table.slice(24 * i, 24),
-                {name: {"ndv": GROUP, "fpp": float(FPP)} for name in BY_PYARROW},
-                rows_per_group=GROUP,
-                store_decimal_as_integer=small_decimals_as_integers,
-                use_dictionary=["dict"],
-            )
-        return str(root)
-
-    return written
-
-
-@pytest.mark.parametrize("as_integers", [False, True])
-def test_values_written_by_pyarrow_are_found(
-    readers: Readers, by_pyarrow: Callable[[bool], str], as_integers: bool
-) -> None:
-    columns = ("dec9", "dec18", "dec38") if as_integers else BY_PYARROW
-    assert_found(readers, by_pyarrow(as_integers), {column: BY_PYARROW[column][1] for column in columns})
