@@ -72,34 +72,11 @@ def test_a_cache_is_not_pruned_by_later_filters(session: SparkSession, root: Pat
             cached.unpersist(blocking=True)
 
 
-def test_a_cache_keeps_its_rows_when_files_change(session: SparkSession, root: Path) -> None:
-    cached = session.read.parquet(str(root)).where("id IN (5, 6)").cache()
-    try:
-        assert ids(cached) == [5, 6]
-        for number in range(FILES):
-            write(root, number, add=1000)
-        assert ids(cached) == [5, 6]
-    finally:
-        cached.unpersist(blocking=True)
-    assert ids(session.read.parquet(str(root)).where("id = 1005")) == [1005]
-
-
 def test_files_added_after_the_load_are_not_read(session: SparkSession, root: Path) -> None:
     frame = session.read.parquet(str(root))
     write(root, FILES, add=1)  # with another 5
     assert plain.compare(session, lambda: frame.where("id = 5")).rows == ["(5, 0)"]
     assert len(plain.compare(session, lambda: session.read.parquet(str(root)).where("id = 5")).rows) == 2
-
-
-def test_a_kept_rdd_fails_when_files_change(session: SparkSession, root: Path) -> None:
-    rdd = session.read.parquet(str(root)).where("id IN (5, 6, 2005)").rdd
-    assert sorted(row.id for row in rdd.collect()) == sorted(row.id for row in rdd.collect()) == [5, 6]
-    write(root, 3, add=2002)  # a skipped file, which now has 2005
-    with pytest.raises(Exception, match="changed after this query was planned"):
-        rdd.collect()
-    write(root, 1, add=8)  # a kept file
-    with pytest.raises(Exception, match="changed after this query was planned"):
-        rdd.count()
 
 
 @both

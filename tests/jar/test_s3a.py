@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from pyspark_bloomparquet import last_plan
 from tests.support.s3a import CHANGED, Lake, ask, ids_of, outcome, plain_outcome
-from tests.support.scenarios import UNPRUNED, texts
+from tests.support.scenarios import texts
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
@@ -116,20 +116,6 @@ def kept(lake: Lake, frame: DataFrame, where: str = WHERE) -> tuple[int, list[st
     rows, plan = ask(frame, where)
     assert plan.kept == len(rows), plan.reason
     return plan.kept, lake.requests()
-
-
-def test_a_plan_lists_one_directory(lake: Lake) -> None:
-    frame = lake.spark.read.schema("id BIGINT").parquet(table(lake, lake.bucket()))
-    cold = kept(lake, frame)[1]
-    assert cold.count("LIST") == 1
-    assert cold.index("LIST") < cold.index("GET"), "reads name the version that was listed"
-    warm = kept(lake, frame)[1]
-    assert warm.count("LIST") == 1
-    with conf(lake.spark, {"spark.sql.sources.useListFilesFileSystemList": ""}):
-        assert kept(lake, frame)[1] == warm
-    with conf(lake.spark, UNPRUNED):
-        frame.where(WHERE).collect()
-    assert "LIST" not in lake.requests()
 
 
 def test_a_plan_of_many_partitions_lists_the_tree_once(lake: Lake) -> None:

@@ -1,5 +1,5 @@
-"""Every type of Spark: a value that is only in the last row group of the last file is found there, and no other row group
-is read for it. Files of other writers: tests.jar.test_plain_random and tests.differential.
+"""Every type of Spark: a value that is only in the last row group of the last file is found there, and no other row
+group is read for it. Files of other writers: tests.jar.test_plain_random and tests.differential.
 
 48 rows lie in two files of three row groups. The values of a column grow with `v`, whose even values below 96 are so
 mixed that minimum and maximum of every row group enclose the value looked for, 50, and one that is nowhere, 51.
@@ -7,8 +7,8 @@ mixed that minimum and maximum of every row group enclose the value looked for, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import cache
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -67,34 +67,18 @@ def assert_found(readers: Readers, path: str, columns: Mapping[str, str]) -> Non
             assert (column, counts) == (column, (6, len(wanted), 6 - len(wanted)))
 
 
-@pytest.fixture(scope="module")
-def by_spark(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
-    """The data set as Spark writes it: by default, with other timestamp types, and in the legacy format."""
-
-    @cache
-    def written(how: str) -> str:
-        columns = [f"{at(e, 'v')} AS {c}" for c, e in BY_SPARK.items() if "." not in c]
-        numbers = jar_spark.range(0, 48, 1, 2).selectExpr("id AS k", "CAST(2 * (id * 23 % 48) AS INT) AS v")
-        frame = numbers.selectExpr(
-            "k",
-            *columns,
-            f"struct({at(BY_SPARK['st.x'], 'v')} AS x, struct({at(BY_SPARK['st.y.z'], 'v')} AS z) AS y) AS st",
-            "array(k, NULL) AS a",
-            "map('k', k) AS m",
-        )
-        settings = {"spark.sql.parquet.writeLegacyFormat": str(how == "legacy").lower()}
-        if how.isupper():
-            settings["spark.sql.parquet.outputTimestampType"] = how
-        with conf(jar_spark, settings):
-            return write(
-                frame,
-                tmp_path_factory.mktemp("types") / "t",
-                dict.fromkeys(BY_SPARK, GROUP),
-                rows_per_group=GROUP,
-                options={f"parquet.bloom.filter.fpp#{column}": FPP for column in BY_SPARK},
-            )
-
-    return written
+def write_types(spark: SparkSession, path: Path, how: str) -> str:
+    """The data set as Spark writes it: by default, with other timestamp types, or in the legacy format."""
+    columns = [f"{at(e, 'v')} AS {c}" for c, e in BY_SPARK.items() if "." not in c]
+    columns += [f"struct({at(BY_SPARK['st.x'], 'v')} AS x, struct({at(BY_SPARK['st.y.z'], 'v')} AS z) AS y) AS st"]
+    frame = spark.range(0, 48, 1, 2).selectExpr("id AS k", "CAST(2 * (id * 23 % 48) AS INT) AS v")
+    settings = {"spark.sql.parquet.writeLegacyFormat": str(how == "legacy").lower()}
+    if how.isupper():
+        settings["spark.sql.parquet.outputTimestampType"] = how
+    options = {f"parquet.bloom.filter.fpp#{column}": FPP for column in BY_SPARK}
+    with conf(spark, settings):
+        values = frame.selectExpr("k", *columns)
+        return write(values, path, dict.fromkeys(BY_SPARK, GROUP), rows_per_group=GROUP, options=options)
 
 
 WRITTEN = {
@@ -105,5 +89,6 @@ WRITTEN = {
 
 
 @pytest.mark.parametrize("how", WRITTEN)
-def test_values_written_by_spark_are_found(readers: Readers, by_spark: Callable[[str], str], how: str) -> None:
-    assert_found(readers, by_spark(how), {column: BY_SPARK[column] for column in WRITTEN[how]})
+def test_values_written_by_spark_are_found(readers: Readers, tmp_path: Path, how: str) -> None:
+    path = write_types(readers.spark, tmp_path / "t", how)
+    assert_found(readers, path, {column: BY_SPARK[column] for column in WRITTEN[how]})
