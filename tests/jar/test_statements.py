@@ -74,7 +74,7 @@ _numbers = itertools.count()
 
 
 def outcome(spark: SparkSession, source: str, path: Path, case: str) -> list[Any]:
-    """The rows of each statement; then the schema and the rows of the table, and those of a filter with its counters."""
+    """The rows of each statement; then the table's schema and rows, and the rows and the counters of a filter."""
     made, statements = CASES.get(case, (case, []))
     names = {"t": f"statements_{next(_numbers)}", "fmt": source, "path": path / source}
     try:

@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc as orc
@@ -17,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.support import table_logs
 from tests.support.scenarios import PYTHON
-from tests.support.spark import conf, rows
+from tests.support.spark import rows
 from tests.support.table_logs import CASES, DATA, DELTA, HUDI, ICEBERG, Case
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
@@ -77,40 +76,6 @@ def test_a_table_with_a_log_is_not_loaded(
         else:
             with pytest.raises(PySparkException, match=f"is a table of {case.kind}: its log, .* says which files"):
                 given.load(path).collect()
-
-
-Read = Callable[[SparkSession, str, Path], Any]
-
-
-def of_sql(statement: str, query: str = "SELECT * FROM t") -> Read:
-    def read(spark: SparkSession, source: str, path: Path) -> int:
-        if statement:
-            spark.sql(statement.format(source=source, path=path))
-        return spark.sql(query.format(source=source, path=path)).count()
-
-    return read
-
-
-READS: dict[str, Read] = {
-    "load": lambda spark, source, path: spark.read.format(source).load(str(path)).count(),
-    "load several": lambda spark, source, path: spark.read.format(source).load([str(path / "a*")] * 2).count(),
-    "a temporary view": of_sql("CREATE TEMPORARY VIEW t USING {source} OPTIONS (path '{path}')"),
-    "a temporary view with a schema": of_sql(
-        "CREATE TEMPORARY VIEW t (v BIGINT) USING {source} OPTIONS (path '{path}')"
-    ),
-}
-
-
-@pytest.mark.parametrize(("source", "kind", "read"), crossed(READS))
-def test_every_way_to_read_refuses(
-    session: SparkSession, tmp_path: Path, data: dict[str, tuple[bytes, str]], source: str, kind: str, read: str
-) -> None:
-    table_logs.make(tmp_path, Case("t", (f"t/{LOGS[kind]}", f"t/a{DATA}")), *data[source])
-    with pytest.raises(PySparkException, match=f"t is a table of {kind}: its log"):
-        READS[read](session, source, tmp_path / "t")
-    session.sql("DROP VIEW IF EXISTS t")
-    with conf(session, {f"spark.datasource.{source}.tableLog": "ignore"}):
-        assert READS[read](session, source, tmp_path / "t") in (0, 1, 100, 200)
 
 
 def test_the_error_says_how_to_read_the_table(
