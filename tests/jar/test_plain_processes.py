@@ -106,6 +106,7 @@ with ThreadPoolExecutor() as threads:
 killing.result()
 (plan,) = last_plan(frame)
 (planner,) = children("planner_worker")
+os.kill(planner, signal.SIGSTOP)  # it must not outlive the driver
 print()
 print(json.dumps([answers, rows, plan.planned, plan.kept, plan.total, planner, checked]))
 spark.stop()

@@ -24,6 +24,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /**
@@ -55,6 +56,10 @@ final class PlannerProcess {
   private static final String SECOND_MILLIS = "bloomparquet.planner.secondMillis";
 
   private static final Map<DriverSettings.Python, PlannerProcess> RUNNING = new HashMap<>();
+
+  static {
+    Runtime.getRuntime().addShutdownHook(new Thread(PlannerProcess::resumeAll, "bloomparquet-planner-shutdown"));
+  }
 
   private final DriverSettings.Python python;
   private final Process process;
@@ -108,8 +113,29 @@ final class PlannerProcess {
     return running == null || running.ended != null ? null : running;
   }
 
+  /**
+   * Resumes all planners, so that they end. A planner ends at the end of its input, but a stopped planner (SIGSTOP)
+   * does not see that end, and would stay for ever. The signal changes nothing for planners that run.
+   */
+  private static synchronized void resumeAll() {
+    String ids =
+        RUNNING.values().stream()
+            .flatMap(PlannerProcess::handles)
+            .filter(ProcessHandle::isAlive)
+            .map(each -> Long.toString(each.pid()))
+            .collect(Collectors.joining(" "));
+    if (!ids.isEmpty()) {
+      try {
+        new ProcessBuilder("/bin/sh", "-c", "kill -CONT " + ids).start();
+      } catch (IOException error) {
+        // without a shell, a stopped planner stays; this JVM ends, and nobody would read a warning
+      }
+    }
+  }
+
   /** Ends all planners, by the end of their input: they write their caches first. The next application has its own. */
   static synchronized void endAll() {
+    resumeAll();
     for (PlannerProcess each : RUNNING.values()) {
       try {
         each.writer.execute(each::closeRequests);
@@ -270,12 +296,14 @@ final class PlannerProcess {
     }
   }
 
-  /**
-   * The CPU time of the process and its children: the interpreter may be a script that runs the planner. Where the system
-   * does not report it, a new value for each call.
-   */
+  /** The process and its children: the interpreter may be a script that runs the planner. */
+  private Stream<ProcessHandle> handles() {
+    return Stream.concat(Stream.of(process.toHandle()), process.descendants());
+  }
+
+  /** The CPU time of the process and its children. Where the system does not report it, a new value for each call. */
   private Duration cpuTime() {
-    return Stream.concat(Stream.of(process.toHandle()), process.descendants())
+    return handles()
         .map(each -> each.info().totalCpuDuration().orElseGet(() -> Duration.ofNanos(System.nanoTime())))
         .reduce(Duration.ZERO, Duration::plus);
   }
