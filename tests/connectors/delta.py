@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - the name that PySpark users give it
 
-from tests.connectors import pairs
 from tests.support.scenarios import texts
 from tests.support.spark import conf
 
@@ -96,37 +92,3 @@ def rows_read(spark: SparkSession, sql: str) -> tuple[int, int]:
     stages = {stage for job in jobs for stage in (tracker.getJobInfo(job) or 0).stageIds}  # type: ignore[union-attr]
     read = sum(context.statusStore().lastStageAttempt(stage).inputRecords() for stage in stages)
     return read, len(jobs)
-
-
-def slow(started: Path, go: Path) -> Any:
-    """A function that returns its argument. The first call makes the file `started` and waits for the file `go`; others
-    do not wait, so that the other statement has a thread."""
-
-    @F.udf("long")
-    def wait(value):  # type: ignore[no-untyped-def] # Spark would take hints for those of pandas
-        try:
-            started.touch(exist_ok=False)
-        except FileExistsError:
-            return value
-        for _ in range(2_400):
-            if go.exists():
-                break
-            time.sleep(0.05)
-        return value
-
-    return wait
-
-
-def while_it_runs(table: Table, statement: str, other: Table, meanwhile: str) -> list[str]:
-    """Run `statement`, in which ``slow(x)`` is `x`, and `meanwhile` when it has begun to write: how each ends."""
-    gates = table.path.with_name(f"gates-{next(_groups)}")
-    gates.mkdir()
-    started, go = gates / "started", gates / "go"
-    table.spark.udf.register("slow", slow(started, go))
-    with ThreadPoolExecutor(1) as threads:
-        first = threads.submit(lambda: pairs.run(lambda: table.sql(statement)))
-        while not started.exists() and not first.done():
-            time.sleep(0.02)
-        second = pairs.run(lambda: other.sql(meanwhile))
-        go.touch()
-        return [first.result().error, second.error]

@@ -106,14 +106,14 @@ def shown(random: Random, table: Relation) -> str:
     if random.random() < 0.7:
         return "struct(*)"
     names = [f"`{each.name}`" for each in random.sample(table.schema.fields, min(3, len(table.schema)))]
-    return f"struct({', '.join(names + ['_pos', '_file'] * bool(table.metadata))})"
+    return f"struct({', '.join([*names, *table.metadata])})"
 
 
 def query(random: Random, table: Relation) -> str:
     """A query that scans the table once, and more than filters it."""
     shape, t, where = random.random(), table.name, condition(random, table)
     if shape < 0.2:
-        more = ", max(_pos), count(DISTINCT _file)" if table.metadata and random.random() < 0.5 else ""
+        more = f", max({table.metadata[0]})" if table.metadata and random.random() < 0.5 else ""
         return f"SELECT count(*){more} FROM {t} t WHERE {where}"
     sql, path, kind = _column(random, table, scalars=True)
     values = [value for value in (value_at(row, path) for row in table.some(random, 3)) if value is not None]

@@ -9,8 +9,10 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 
 from tests.connectors.queries import Relation, condition
 from tests.connectors.values import row_sql, value_sql
+from tests.support import connectors
 
 SOURCE = "source_of_merge"
+SOURCES = {"iceberg": f"lake.db.{SOURCE}", "delta": f"default.{SOURCE}_table"}
 
 
 def statement(spark: SparkSession, random: Random, table: Relation, seed: int, next_row: int) -> str:
@@ -57,8 +59,9 @@ def _merge(spark: SparkSession, random: Random, table: Relation, seed: int, next
         spark.createDataFrame(keys, schema).createOrReplaceTempView(SOURCE)
         rows = SOURCE
     elif kind == "table":
-        spark.sql(f"CREATE OR REPLACE TABLE lake.db.{SOURCE} USING iceberg AS SELECT * FROM {rows}")
-        rows = f"lake.db.{SOURCE}"
+        name = SOURCES[connectors.TABLES[-1]]
+        spark.sql(f"CREATE OR REPLACE TABLE {name} USING {connectors.TABLES[-1]} AS SELECT * FROM {rows}")
+        rows = name
     rest = T.StructType([each for each in table.schema if each.name != "id"])
     id_kind = table.schema["id"].dataType.simpleString()
     source = f"(SELECT CAST(key AS {id_kind}) AS id{', ' * bool(rest.fields)}{row_sql(rest, seed)} FROM {rows})"

@@ -22,26 +22,21 @@ OURS = "io.bloomparquet.spark.BloomParquetExtensions"
 
 # One JVM, which has all jars, and a context for each list of extensions.
 JOB = """
-from pyspark_bloomparquet import attach
-
 ALL = {
     "delta": ("delta.`{home}/delta`", "'delta.enableDeletionVectors'='true'"),
     "iceberg": ("lake.db.t", "'write.delete.mode'='merge-on-read'"),
 }
 home, ours, jars, path, *orders = sys.argv[1:]
-attached = ours not in jars.split(",")
 answers, made = [], set()
 for extensions in orders:
     settings = {
-        "spark.sql.extensions": extensions, "spark.sql.extensions.test.loadFromCp": str(not attached).lower(),
+        "spark.sql.extensions": extensions,
         "spark.sql.catalog.lake": "org.apache.iceberg.spark.SparkCatalog", "spark.sql.catalog.lake.type": "hadoop",
         "spark.sql.catalog.lake.warehouse": f"{home}/lake", "spark.databricks.delta.snapshotPartitions": "1",
     }
     if "delta" in extensions:
         settings["spark.sql.catalog.spark_catalog"] = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
     spark = start("local[2]", home, jars, **settings).getOrCreate()
-    if attached:
-        attach(spark)
     plain = f"parquet.`{path}`"
     joined = f"SELECT /*+ BROADCAST(k) */ p.* FROM {plain} p JOIN (VALUES (77L)) k(id) ON p.id = k.id"
     ways = [ask(spark, f"SELECT * FROM {plain} WHERE id = 77"), ask(spark.newSession(), joined)]
@@ -61,7 +56,7 @@ print(json.dumps(answers))
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Sixteen row groups, which only filters can tell apart."""
     home = tmp_path_factory.mktemp("beside")
@@ -71,13 +66,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(home)
 
 
-@pytest.mark.parametrize("way", ["attach", "spark.jars"])
-def test_plain_files_are_pruned_and_tables_are_right(tmp_path: Path, path: str, way: str) -> None:
-    jars = [*connectors.jars("delta"), *connectors.jars("iceberg")]
-    orders = [f"{DELTA},{ICEBERG}", f"{ICEBERG},{DELTA}"]
-    if way == "spark.jars":
-        jars.append(jar_path())
-        orders += [f"{DELTA},{OURS}", f"{OURS},{DELTA}"]
+def test_plain_files_are_pruned_and_tables_are_right(tmp_path: Path, path: str) -> None:
+    jars = [*connectors.jars("delta"), *connectors.jars("iceberg"), Path(jar_path())]
+    orders = [f"{DELTA},{ICEBERG}", f"{ICEBERG},{DELTA}", f"{DELTA},{OURS}", f"{OURS},{DELTA}"]
     answers = run(JOB, tmp_path, ",".join(map(str, jars)), path, *orders)
     for order, (filtered, joined, *of_tables) in zip(orders, answers, strict=True):
         for plain in (filtered, joined):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -14,15 +13,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from pyspark_bloomparquet import check, explain_pruning, last_plan
+from pyspark_bloomparquet import explain_pruning, last_plan
 from tests.connectors import pairs
-from tests.connectors.delta import BY_NAME, FILTERS, UPGRADE, VECTORS, Table, create, rows_read, while_it_runs
+from tests.connectors.delta import BY_NAME, FILTERS, UPGRADE, VECTORS, Table, create, rows_read
 from tests.support import files
 from tests.support.plain import NODE, compare, compare_all, executed
 from tests.support.scenarios import PRUNED, UNPRUNED, texts
 from tests.support.spark import conf
 
-ROUNDS = int(os.environ.get("BLOOMPARQUET_ROUNDS", "3"))
 BY_POSITION = {"spark.databricks.delta.deletionVectors.useMetadataRowIndex": "false"}
 
 KINDS = {
@@ -51,12 +49,6 @@ def test_each_kind_of_table_is_pruned(table_spark: SparkSession, tmp_path: Path,
     for where, pruned in compare_all(table_spark, table.where, wheres).items():
         assert len(pruned.rows) == 1, where
         assert pruned.kept == [1], where
-
-
-def test_check_plans_a_table(table: Table) -> None:
-    report = check(table.spark, str(table.path))
-    assert report.ok, report
-    assert f"{table.path}: " in str(report)
 
 
 def test_deleted_rows_stay_deleted(table: Table) -> None:
@@ -267,47 +259,3 @@ MERGE = (
     "MERGE INTO {t} USING (SELECT * FROM VALUES (80L), (9001L) k(x)) ON id = x WHEN MATCHED THEN UPDATE SET b = 9 "
     "WHEN NOT MATCHED THEN INSERT (id) VALUES (x)"
 )
-SLOW = [
-    "UPDATE {t} SET a = slow(a) + 1 WHERE id = 78",
-    MERGE.replace("SET b = 9", "SET b = slow(b) + 1"),
-]
-CONFLICTS = [
-    "DELETE FROM {t} WHERE id = 78",  # the row that is updated
-    "DELETE FROM {t} WHERE id = 79",  # perhaps in the same file
-    "UPDATE {t} SET b = 3 WHERE id IN (80, 81)",
-    MERGE,
-    "INSERT INTO {t} (id) VALUES (78)",
-    "INSERT INTO {t} (id) SELECT id FROM {t} WHERE id = 78",
-    "OPTIMIZE {t}",
-]
-
-
-@pytest.fixture
-def bases(table_spark: SparkSession, tmp_path: Path) -> list[Path]:
-    paths = [tmp_path / "vectors", tmp_path / "files"]
-    for path, properties in zip(paths, (VECTORS, "'delta.enableDeletionVectors' = 'false'"), strict=True):
-        create(table_spark, path, properties)
-    return paths
-
-
-def test_conflicts_of_two_sessions_are_those_without_pruning(
-    table_spark: SparkSession, tmp_path: Path, bases: list[Path]
-) -> None:
-    """`ROUNDS` is how many pairs of statements to try."""
-    random, other = Random(1), table_spark.newSession()
-    failed = 0
-    for number in range(ROUNDS):
-        base = bases[number % 2]
-        statement = random.choice(SLOW)
-        meanwhile = CONFLICTS[number % len(CONFLICTS)]
-        outcomes = []
-        for pruning in (UNPRUNED, PRUNED):
-            path = tmp_path / f"{number}-{pruning['spark.bloomparquet.transparent']}"
-            shutil.copytree(base, path)
-            with conf(table_spark, pruning), conf(other, pruning):
-                errors = while_it_runs(Table(table_spark, path), statement, Table(other, path), meanwhile)
-            outcomes.append((errors, Table(table_spark, path).contents()))
-            shutil.rmtree(path)
-        failed += any(outcomes[0][0])
-        assert outcomes[0] == outcomes[1], (base.name, statement, meanwhile)
-    assert failed > 0

@@ -130,7 +130,6 @@ def test_rows_instead_of_batches(spark: SparkSession) -> None:
     queries = (
         f"SELECT /*+ BROADCAST(k) */ * FROM {table} t JOIN {keys} ON t.id = k.key",
         f"SELECT /*+ MERGE(k) */ * FROM {table} t JOIN {keys} ON t.id = k.key WHERE v = 'v77'",
-        f"SELECT * FROM {table} WHERE id IN (SELECT * FROM {keys})",
         f"SELECT * FROM {table} WHERE id = 77",
         f"SELECT arr, id FROM {table} WHERE id = (SELECT max(key) - 4923 FROM {keys})",
     )
@@ -229,10 +228,7 @@ def test_other_scans_are_left_alone(spark: SparkSession) -> None:
     assert (len(rows), plan.kept, plan.total) == (3, 1, 10)
     for name, where in (
         ("files", "record_count = 1000"),
-        ("entries", "status = 1"),
         ("snapshots", "operation = 'append'"),
-        ("partitions", "record_count > 5"),
-        ("all_data_files", "record_count = 1"),
         ("position_deletes", "pos > 5"),
     ):
         assert not any(plan.total for plan in check(spark, f"SELECT * FROM {table}.{name} WHERE {where}")[1]), name
@@ -281,34 +277,10 @@ def test_defaults_and_types_that_text_stands_for(spark: SparkSession) -> None:
         assert len(check(spark, f"SELECT * FROM {table} WHERE {where}")[0]) == number, where
     # Iceberg itself skips files by some of these as if the text were a UUID.
     for condition in (
-        f"u <> '{uuids[0]}'", f"u <> '{capital}'", f"u = '{capital}'", f"u <> '{bare}'", f"u NOT IN ('{capital}')",
-        f"u > '{capital}'", f"u < '{bare}'", f"u >= '{uuids[1]}'", "u > 'a'", "u LIKE '0000%'",
-        f"upper(u) = '{capital}'", f"lower(u) = '{uuids[0]}'", "u IS NULL", "u < '00000002'",
-        f"u IN ('{capital}', '{uuids[1]}')",
+        f"u <> '{capital}'", f"u = '{capital}'", f"u <> '{bare}'", f"u > '{capital}'", "u LIKE '0000%'",
+        f"lower(u) = '{uuids[0]}'", "u < '00000002'", f"u IN ('{capital}', '{uuids[1]}')",
     ):  # fmt: skip
         check(spark, f"SELECT * FROM {table} WHERE {condition}")
-
-
-def test_names_zones_and_casts(spark: SparkSession) -> None:
-    row = (
-        f"{ROW}, i AS `a.b`, timestamp_micros(1583020800000000 + i * 3600000000) AS ts, CAST(i AS INT) AS `Mixed Case`"
-    )
-    table = create(spark, "zones", row)
-    wheres = (
-        "`a.b` = 77", "ts = TIMESTAMP'2020-03-08 02:30:00'", "ts >= TIMESTAMP'2020-04-10 00:00:00'", "id = '77'",
-        "CAST(ts AS DATE) = DATE'2020-03-08'", "ts < '2020-03-01 05:00:00'", "`mixed case` = 77", "id = 77.0", "v = 77",
-        "CAST(id AS INT) = 77", "CAST(id AS STRING) = '77'", "date_format(ts, 'yyyy') = '2020'",
-    )  # fmt: skip
-    for zone in ("UTC", "America/New_York", "Asia/Kolkata"):
-        for ansi in ("true", "false"):
-            with conf(spark, {"spark.sql.session.timeZone": zone, "spark.sql.ansi.enabled": ansi}):
-                query = " UNION ALL ".join(
-                    f"SELECT {i}, * FROM {table} WHERE {where}" for i, where in enumerate(wheres[:-4])
-                )
-                assert len(check(spark, query)[1]) == len(wheres) - 4
-                for where in wheres[-4:]:
-                    spark_fails = where == "v = 77" and ansi == "true"
-                    check(spark, f"SELECT * FROM {table} WHERE {where}", failing=spark_fails)
 
 
 def test_files_that_only_iceberg_opens(spark: SparkSession) -> None:

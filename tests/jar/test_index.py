@@ -11,7 +11,7 @@ from threading import Thread
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
@@ -24,7 +24,6 @@ from tests.support.planners import warnings
 from tests.support.s3 import s3_server
 from tests.support.scenarios import PRUNED, Readers, run, texts
 from tests.support.spark import conf
-from tests.support.spark_log import explained
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +144,6 @@ def test_every_way_to_name_an_index_elsewhere(readers: Readers, data: Path, else
 
     assert asked(readers.jar(data))[0] == 0
     assert asked(readers.jar(data, index=str(elsewhere))) == (FILES, 1)
-    assert asked(readers.jar(data, index=f"file:{elsewhere}")) == (FILES, 1)
     with conf(spark, {SETTING: str(elsewhere), **PRUNED}):
         assert asked(readers.jar(data)) == (FILES, 1)
         assert asked(readers.jar(data, index="auto"))[0] == 0, "an option of a load overrides the setting"
@@ -169,24 +167,11 @@ def test_an_index_that_cannot_be_used_is_warned_of(readers: Readers, data: Path,
         assert [ask(f"{elsewhere}-missing").kept for _ in range(2)] == [1, 1]
     assert len(lines) == 1, lines
     assert "in dexes/i%20-missing: there is no index here" in lines[0]
-    (elsewhere / "_manifest.json").write_bytes(b"{}")
-    with warnings(readers) as lines:
-        assert [ask(str(elsewhere)).kept for _ in range(2)] == [1, 1]
-    assert len(lines) == 1, lines
-    assert "no manifest of an index" in lines[0]
     with warnings(readers) as lines:
         plan = ask("github://somebody:something/index")
     assert not plan.planned
     assert "option index is 'github://somebody:something/index'" in str(plan.reason)
     assert len(lines) == 1, lines
-
-
-def test_explain_and_metrics_tell_of_the_index(jar_spark: SparkSession, readers: Readers, data: Path) -> None:
-    with conf(jar_spark, {**PRUNED, "spark.sql.maxMetadataStringLength": "2000"}):
-        for frame in (readers.jar(data).where("id = 7"), readers.oracle(data).where("id = 7")):
-            ran = run(frame)
-            assert ran.rows == [repr((7, name_of(7)))]
-            assert "by Bloom filter); index: 4 of 4 files" in explained(frame, "formatted")
 
 
 def test_an_index_names_no_endpoint(readers: Readers, data: Path) -> None:
@@ -206,7 +191,7 @@ def test_an_index_names_no_endpoint(readers: Readers, data: Path) -> None:
         assert requests == []
 
 
-@pytest.mark.parametrize("location", ["http://{}/x", "webhdfs://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])
+@pytest.mark.parametrize("location", ["http://{}/x", "s3a://b?endpoint_override={}&scheme=http/x"])
 def test_an_index_of_the_python_data_source_names_no_server(readers: Readers, data: Path, location: str) -> None:
     with requests_to() as (address, requests):
         with pytest.raises(PySparkException, match="option index is"):

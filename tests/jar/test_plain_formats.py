@@ -70,13 +70,3 @@ def test_sparks_v2_source_is_left_alone(jar_spark: SparkSession, path: str) -> N
         assert texts(frame.collect()) == ["(7,)"]
         assert "BatchScan" in plain.executed(frame)
         assert plain.NODE not in plain.executed(frame)
-
-
-def test_other_formats_are_left_alone(jar_spark: SparkSession, tmp_path: Path) -> None:
-    for kind in ("json", "csv"):
-        jar_spark.range(9).write.format(kind).save(str(tmp_path / kind))
-        pruned = plain.compare(
-            jar_spark,
-            lambda: jar_spark.read.format(kind).schema("id BIGINT").load(str(tmp_path / kind)).where("id = 7"),  # noqa: B023
-        )
-        assert (pruned.rows, pruned.plans) == (["(7,)"], [])

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ import pytest
 from pyspark_bloomparquet import jar_path
 from tests.support import files
 from tests.support.class_archive import JAVA_FLAGS
+from tests.support.planners import has_ended
 
 pytestmark = pytest.mark.slow
 
@@ -79,7 +79,6 @@ spark = start("local-cluster[2,1,1024]", home, jar, **{
 spark.read.parquet(path).createOrReplaceTempView("t")
 answers = [
     ask(spark, "SELECT id FROM t WHERE id = 77"),
-    ask(spark, "SELECT count(*), max(v) FROM t WHERE id IN (5, 77, 300)"),
     ask(spark, "SELECT a.id FROM t a JOIN t b ON a.id = b.id + 1 WHERE a.id = 9 AND b.id = 8"),
 ]
 
@@ -121,7 +120,7 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
     answers, rows, planned, kept, total, planner, checked = run(CLUSTER, tmp_path, str(tmp_path / "t"), JAVA_FLAGS)
     for answer in answers:
         assert answer["rows"] == answer["expected"] != []
-    assert [answer["kept"] for answer in answers] == [[1], [3], [1, 1]]
+    assert [answer["kept"] for answer in answers] == [[1], [1, 1]]
     assert rows == list(range(40))
     assert (planned, total) == (True, 16)
     assert kept <= 16
@@ -129,18 +128,7 @@ def test_a_cluster_that_loses_an_executor(tmp_path: Path) -> None:
     assert "executors: 2 of 2 have the jar of bloomparquet" in checked
     assert "executors: 2 of 2 read file:" in checked
     assert "extension: installed by Spark, from the jar in the session's settings" in checked
-    deadline = time.monotonic() + 60
-    while _is_running(planner):
-        assert time.monotonic() < deadline, f"the planner, process {planner}, was left behind"
-        time.sleep(0.1)
-
-
-def _is_running(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    assert has_ended(planner), f"the planner, process {planner}, was left behind"
 
 
 HIVE = """
@@ -163,10 +151,9 @@ for kind in ("parquet", "orc"):
     spark.sql(f"INSERT INTO {kind}_t {rows} FROM range(0, 80, 1, 1)")
     spark.sql(f"INSERT INTO {kind}_p {rows}, CAST(id % 2 AS INT) FROM range(0, 80, 1, 1)")
     spark.sql(f"ALTER TABLE {kind}_p ADD PARTITION (p = 5) LOCATION '{home}/warehouse/{kind}_t'")
-    for where in ("id = 856", "NAME = 'n7'"):
-        answers.append(ask(spark, f"SELECT * FROM {kind}_t WHERE {where}"))
-        answers.append(ask(spark, f"SELECT * FROM {kind}_p WHERE {where} AND p <> 1"))
-        answers.append(ask(spark, f"SELECT p, count(*) FROM {kind}_p WHERE {where} GROUP BY p"))
+    answers.append(ask(spark, f"SELECT * FROM {kind}_t WHERE NAME = 'n7'"))
+    answers.append(ask(spark, f"SELECT * FROM {kind}_p WHERE id = 856 AND p <> 1"))
+    answers.append(ask(spark, f"SELECT p, count(*) FROM {kind}_p WHERE id = 856 GROUP BY p"))
     spark.conf.set(f"spark.sql.hive.convertMetastore{kind.capitalize()}", "false")
     plain.append(ask(spark, f"SELECT * FROM {kind}_t WHERE id = 856"))
     spark.conf.set(f"spark.sql.hive.convertMetastore{kind.capitalize()}", "true")
@@ -201,10 +188,10 @@ def test_hive_tables_that_spark_converts(tmp_path: Path) -> None:
     answers, unconverted, (rows, explained) = run(HIVE, tmp_path)
     for answer in (*answers, *unconverted):
         assert answer["rows"] == answer["expected"], answer["sql"]
-    assert sum(bool(answer["rows"]) for answer in answers) == 6 * 2
+    assert all(answer["rows"] for answer in answers)
     for answer in answers:
-        assert answer["kept"] or not answer["rows"], answer["sql"]
-    assert sum(answer["skipped"] for answer in answers) > 30
+        assert answer["kept"], answer["sql"]
+    assert sum(answer["skipped"] for answer in answers) > 15
     assert [answer["kept"] for answer in unconverted] == [[], []]
     assert rows == ["n1"]
     assert "PrunedFileScan" in "".join(explained)

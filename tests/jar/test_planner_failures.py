@@ -16,7 +16,6 @@ from tests.support.planners import (
     PYTHON,
     Interpreter,
     has_ended,
-    planned,
     script,
     short_limits,
     unplanned,
@@ -48,9 +47,7 @@ def test_a_program_that_is_no_planner_is_warned_of_once(
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("exec sleep 20000", 1),
         ("exec sleep 20000", 20_000),  # larger than a pipe's buffer
-        ("printf 12; exec sleep 20000", 1),
         ("echo 1234; exec sleep 20000", 1),  # parsed as a length of 800 MiB
     ],
 )
@@ -88,7 +85,6 @@ def test_a_late_plan_serves_the_next_query(readers: Readers, four_files: str, tm
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"planning": "off"}, "planning is off"),
         ({"planning": " OFF "}, "planning is off"),
         ({"pushFilters": "off"}, "no filter that can skip row groups"),
     ],
@@ -114,12 +110,6 @@ def test_a_wrong_option_value_is_an_error(
 ) -> None:
     with pytest.raises(Exception, match=rf"option {option} is '{value}'; expected {expected}"):
         readers.jar(four_files, **{option: value}).where("id = 6").collect()
-
-
-def test_storage_that_only_hadoop_can_open_is_planned(readers: Readers, four_files: str) -> None:
-    hadoop = readers.spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
-    hadoop.set("fs.viewfs.mounttable.harm.link./data", Path(four_files).as_uri())
-    planned(readers, "viewfs://harm/data")
 
 
 def test_a_failed_import_is_reported_and_not_retried(readers: Readers, four_files: str, tmp_path: Path) -> None:

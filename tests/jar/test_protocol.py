@@ -14,8 +14,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,14 +25,11 @@ from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning import planner
-from bloomparquet.planning.options import PlanOptions
 from bloomparquet.query import predicate as p
 from bloomparquet.query.variants import VariantField
 from bloomparquet.storage.host_files import HostStorage
-from pyspark_bloomparquet.jar import listing as jar_listing
 from pyspark_bloomparquet.jar.listing import ScanListing, Storages
-from pyspark_bloomparquet.jar.planner_worker import ranges, to_answer
-from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, to_reader_types, write_frame
+from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
 from tests.support import files
 
 UTC = dt.timezone.utc
@@ -197,38 +192,6 @@ def test_a_listing_of_an_unknown_storage_is_refused(tmp_path: Path) -> None:
             parse(listing, 2, storages)
 
 
-LENIENT = PlanOptions(skip_corrupt=True, strict=False)
-
-
-def plan_of(path: str, where: p.Predicate) -> bp.ScanPlan:
-    return planner.plan_dataset(parse(listing_of(path), 1).dataset, where, LENIENT)
-
-
-def read_by_spark(path: str, plan: bp.ScanPlan) -> tuple[list[int], list[tuple[int, int]]]:
-    """The row groups whose midpoint is in a range, as Spark's reader selects them; and the ranges."""
-    metadata = pq.read_metadata(path)
-    _, start, length = ranges(plan)
-    spans = [(int(a), int(a + b)) for a, b in zip(start, length, strict=True)]
-    taken = []
-    for i in range(metadata.num_row_groups):
-        group = metadata.row_group(i)
-        first = group.column(0)
-        begin = min(offset for offset in (first.data_page_offset, first.dictionary_page_offset) if offset is not None)
-        size = sum(group.column(j).total_compressed_size for j in range(group.num_columns))
-        taken += [i] * sum(a <= begin + size // 2 < b for a, b in spans)
-    return taken, spans
-
-
-@pytest.mark.parametrize("wanted", [[0], [3], [9], [0, 9], [4, 5], [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], []])
-def test_ranges_hold_the_midpoints_of_kept_row_groups(tmp_path: Path, wanted: list[int]) -> None:
-    path = files.write(tmp_path / "t.parquet", {"id": range(100)}, ["id"], rows_per_group=10)
-    plan = plan_of(path, p.In("id", [10 * i for i in wanted]))
-    taken, spans = read_by_spark(path, plan)
-    assert taken == wanted
-    assert spans == sorted(spans)
-    assert all(0 <= a < b <= Path(path).stat().st_size for a, b in spans)
-
-
 def edit_row_groups(path: Path, change: Callable[[int, RowGroup], None]) -> None:
     """Rewrite the footer of a file, after `change` of each row group."""
     data = path.read_bytes()
@@ -238,24 +201,6 @@ def edit_row_groups(path: Path, change: Callable[[int, RowGroup], None]) -> None
         change(i, group)
     raw = write_struct(footer)
     path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
-
-
-def ranges_in(answer: dict[str, Any], body: bytes) -> list[list[int]]:
-    """Files, starts and lengths."""
-    columns: list[list[int]] = np.frombuffer(body, ">i8").reshape(3, answer["ranges"]).tolist()
-    return columns
-
-
-def test_an_unreadable_file_is_read_whole(tmp_path: Path) -> None:
-    good = files.write(tmp_path / "a.parquet", {"id": range(20)}, ["id"], rows_per_group=10)
-    bad = tmp_path / "b.parquet"
-    bad.write_bytes(b"PAR1" + b"\xff" * 50 + b"PAR1")
-    dataset = parse(listing_of(good, bad, tmp_path / "a.parquet"), 3).dataset
-    answer, body = to_answer(planner.plan_dataset(dataset, p.Eq("id", 3), LENIENT))
-    file, start, length = ranges_in(answer, body)
-    assert file == [0, 1, 2]
-    assert (start[1], length[1]) == (0, bad.stat().st_size)
-    assert answer["plan"]["numFilesReadWhole"] == 1
 
 
 def test_the_planner_starts_without_spark() -> None:
@@ -280,12 +225,6 @@ print(json.dumps(read_frame(answers)[0]))
     assert "protocol" in json.loads(done.stdout)["error"]
 
 
-def test_requests_carry_the_readers_types() -> None:
-    pairs = json.loads('[[["a", "b.c"], "decimal(10,2)"], [["n"], "bigint"]]')
-    assert to_reader_types(pairs) == {("a", "b.c"): "decimal(10,2)", ("n",): "bigint"}
-    assert to_reader_types([]) == {}
-
-
 @pytest.mark.parametrize("name", ["day=2024-01-01 00%3A00%3A00", "straße #1?", "a%20b"])
 @pytest.mark.parametrize(
     ("at", "inner"),
@@ -303,41 +242,3 @@ def test_remote_paths_are_those_of_pyarrow_and_not_decoded(at: str, inner: str, 
     assert dataset.files[0].path == f"{inner}/{name}/x.parquet"
     assert isinstance(dataset.storage, HostStorage)
     assert dataset.storage.url(dataset.files[0].path) == url
-
-
-def test_files_of_two_buckets_have_urls_as_paths() -> None:
-    urls = ["s3a://a/x", "s3a://b/x"]
-    storages = {"s3a://a": root(1), "s3a://b": root(2)}
-    listing = struct.pack(">4q", 12, 12, 0, 0) + "".join(f"{url}\0" for url in urls).encode()
-    dataset = parse(listing, 2, storages).dataset
-    assert [file.path for file in dataset.files] == urls
-    assert dataset.storage.access == (1, 2)
-
-
-def refreshed(listing: jar_listing.ScanListing) -> jar_listing.ScanListing:
-    return listing.of_versions(listing.present_versions())
-
-
-def test_files_are_planned_in_their_present_version(tmp_path: Path) -> None:
-    paths = [files.write(tmp_path / name, {"id": [1, 2, 3]}, ["id"]) for name in ("a.parquet", "b.parquet")]
-    listed = parse(listing_of(*paths), 2)
-    first = refreshed(listed)
-    assert refreshed(first) is first
-    assert planner.plan(first.dataset, p.Eq("id", 9)).kept == 0
-    files.write(tmp_path / "b.parquet", {"id": [9, 10, 11, 12]}, ["id"])
-    for before in (listed, first):
-        now = refreshed(before)
-        assert now.revision not in (listed.revision, first.revision)
-        answer, body = to_answer(planner.plan(now.dataset, p.Eq("id", 9)))
-        file, _, _ = ranges_in(answer, body)
-        assert (file, answer["plan"]["numFilesReadWhole"]) == ([1], 0)
-        stats = [Path(path).stat() for path in paths]
-        assert np.frombuffer(now.versions, ">i8").reshape(4, 2).tolist() == [
-            [each.st_size for each in stats],
-            [each.st_mtime_ns // 1_000_000 for each in stats],
-            [each.st_ino for each in stats],
-            [each.st_ctime_ns for each in stats],
-        ]
-    (tmp_path / "a.parquet").unlink()
-    with pytest.raises(FileNotFoundError, match=r"a\.parquet"):
-        refreshed(listed)

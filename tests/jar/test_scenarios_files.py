@@ -1,15 +1,11 @@
-"""Files of many kinds: junk, damage, partitions, ways to name them. Rows, types and errors are those of
-``spark.read.parquet``.
-"""
+"""Loads of files of many kinds: rows, types and errors are those of ``spark.read.parquet``. More: test_plain_files."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from tests.corrupt.test_filters import DAMAGE
@@ -24,10 +20,9 @@ pytestmark = pytest.mark.slow
 # -- other files -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("content", [b"id\n1\n2\n3\n4\n5\n6\n", b"PAR1", b"PAR1" + b"\xff" * 40 + b"PAR1"])
-def test_a_file_that_is_no_parquet(readers: Readers, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_parquet(readers: Readers, tmp_path: Path) -> None:
     even(tmp_path / "b.parquet")
-    (tmp_path / "a.parquet").write_bytes(content)
+    (tmp_path / "a.parquet").write_bytes(b"PAR1" + b"\xff" * 40 + b"PAR1")
     for source in (ORACLE, JAR):
         with pytest.raises(Exception, match=r"a\.parquet"):
             read(readers.spark, source, tmp_path, "id BIGINT").where("id = 18").collect()
@@ -94,78 +89,12 @@ def test_a_damaged_filter_fails_if_set(readers: Readers, damaged: Path) -> None:
 # -- no rows -----------------------------------------------------------------------------------------------------------
 
 
-def test_files_without_rows_are_read_beside_others(readers: Readers, tmp_path: Path) -> None:
-    schema = pa.schema([("id", pa.int64())])
-    pq.ParquetWriter(tmp_path / "a.parquet", schema).close()
-    assert pq.read_metadata(tmp_path / "a.parquet").num_row_groups == 0
-    assert readers.agree(tmp_path).count() == 0
-    assert readers.ask(tmp_path, "id = 1").plan.total == 0
-    files.write(tmp_path / "b.parquet", pa.table({"id": pa.array([], pa.int64())}), ["id"])
-    assert readers.ask(tmp_path, "id = 1").rows == []
-    even(tmp_path / "c.parquet")
-    assert readers.ask(tmp_path, "id = 18").plan.kept == 1
-    assert readers.agree(tmp_path).count() == 20
-
-
 def test_row_groups_without_rows(readers: Readers, tmp_path: Path) -> None:
     groups: list[dict[str, Any]] = [{"id": [2, 6]}, {"id": []}, {"id": [1, 9]}, {"id": []}]
     groups = [pa.table({"id": pa.array(each["id"], pa.int64())}) for each in groups]  # type: ignore[misc]
     path = files.write_groups(tmp_path / "t.parquet", groups, ["id"])
     for where, count in (("id = 2", 1), ("id = 9", 1), ("id = 4", 0), ("id IS NULL", 0), ("id IS NOT NULL", 4)):
         assert (where, len(readers.ask(path, where).rows)) == (where, count)
-
-
-# -- ways to name files ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three files in two partitions, and one outside of any partition."""
-    root = tmp_path_factory.mktemp("tree")
-    for i, name in enumerate(("t/p=1/a.parquet", "t/p=1/b.pq", "t/p=2/c.parquet", "plain/d.parquet")):
-        even(root / name, 100 * i)
-        os.utime(root / name, (i * 1_000_000, i * 1_000_000))
-    return root
-
-
-@pytest.mark.parametrize(
-    ("paths", "options", "where", "total"),
-    [
-        (["t"], {}, "id = 218", 12),
-        (["t"], {}, "id = 218 AND p = 2", 4),
-        (["t"], {}, "id = 218 AND p = 1", 8),
-        (["t"], {"recursiveFileLookup": "true"}, "id = 118", 12),
-        ([""], {"recursiveFileLookup": "true"}, "id = 318", 16),
-        (["t/p=1"], {}, "id = 118", 8),
-        (["t/p=1"], {"basePath": "t"}, "id = 118 AND p = 1", 8),
-        (["t/p=*"], {"basePath": "t"}, "id = 218", 12),
-        (["t/p={1,2}/*.parquet"], {}, "id = 218", 8),
-        (["t/p=1", "t/p=2"], {"basePath": "t"}, "id = 218", 12),
-        (["t/p=1/a.parquet", "plain/d.parquet"], {}, "id = 318", 8),
-        (["t/p=1/a.parquet", "t/p=1/a.parquet"], {}, "id = 18", 8),
-        (["t"], {"pathGlobFilter": "*.pq"}, "id = 118", 4),
-        (["t"], {"pathGlobFilter": "*.{pq,orc}"}, "id = 18", 4),
-        (["t"], {"modifiedAfter": "1970-01-20T00:00:00", "timeZone": "UTC"}, "id = 218", 4),
-        (["t"], {"modifiedBefore": "1970-01-20T00:00:00", "timeZone": "UTC"}, "id = 118", 8),
-    ],
-)
-def test_the_listed_files_are_sparks(
-    readers: Readers, tree: Path, paths: list[str], options: dict[str, str], where: str, total: int
-) -> None:
-    given = [str(tree / path) for path in paths]
-    if "basePath" in options:
-        options = {"basePath": str(tree / options["basePath"])}
-    # Python's globs have no braces.
-    by_python = "nothing" if "{" in paths[0] else "query"
-    ran = readers.ask(given if len(given) > 1 else given[0], where, by_python=by_python, rows_per_group=5, **options)
-    assert (ran.plan.total, ran.plan.kept) == (total, len(ran.rows))
-
-
-def test_file_names_that_need_escapes(readers: Readers, tmp_path: Path) -> None:
-    path = even(tmp_path / "a b%20é+#?&=,'" / "ü 100%.parquet")
-    for given in (Path(path).parent, path):
-        ran = readers.ask(given, "id = 18", rows_per_group=5)
-        assert (len(ran.rows), ran.plan.kept) == (1, 1)
 
 
 # -- partitions --------------------------------------------------------------------------------------------------------

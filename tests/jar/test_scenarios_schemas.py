@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tests.support import files
-from tests.support.files import EVEN, even
+from tests.support.files import EVEN
 from tests.support.scenarios import Readers
 from tests.support.spark import conf
 
@@ -18,28 +18,6 @@ pytestmark = pytest.mark.slow
 
 def column(path: Path, values: Any, kind: pa.DataType, **more: Any) -> str:
     return files.write(path, pa.table({"c": pa.array(values, kind), **more}), ["c"], rows_per_group=5, fpp=0.0001)
-
-
-def test_columns_that_some_files_lack(readers: Readers, tmp_path: Path) -> None:
-    even(tmp_path / "1.parquet")
-    even(tmp_path / "2.parquet", 100, ("id", "more"), more=[f"m{i}" for i in range(20)])
-    even(tmp_path / "3.parquet", 200, ("id", "st.x"), st=[{"x": i} for i in range(20)])
-    schema = "id BIGINT, more STRING, st STRUCT<x: BIGINT>"
-    for options in ({"schema": schema}, {"mergeSchema": "true"}, {"mergeSchema": "false"}):
-        for where, rows, kept in (
-            ("id = 218", 1, 1),
-            ("more = 'm7'", 1, 1),
-            ("more IS NULL AND id IN (18, 118, 218)", 2, 2),
-            ("more <> 'm7'", 19, 4),
-            ("st.x = 7", 1, 1),
-            ("st.x IS NULL AND id = 118", 1, 1),
-            ("more = 'm7' OR st.x = 7", 2, 2),
-        ):
-            if options.get("mergeSchema") == "false" and not where.startswith("id"):
-                continue  # the columns of the first file only
-            ran = readers.ask(tmp_path, where, by_python="nothing", rows_per_group=5, **options)
-            assert (where, len(ran.rows), ran.plan.kept) == (where, rows, kept)
-        readers.agree(tmp_path, **options)
 
 
 def test_nanoseconds_that_spark_reads_as_numbers_are_found(readers: Readers, tmp_path: Path) -> None:

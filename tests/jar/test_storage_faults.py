@@ -6,7 +6,6 @@ import itertools
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -66,16 +65,14 @@ def load(spark: SparkSession, url: str, source: str = "parquet") -> DataFrame:
 
 
 FAULTS: dict[str, Callable[[], Fault]] = {
-    "throttled": lambda: always("throttled", SKIPPED),
     "reset": lambda: always("reset", KEPT),
-    **{f"{kind}, {name}": partial(always, kind, name) for kind in ("torn", "forbidden") for name in (KEPT, SKIPPED)},
+    "torn": lambda: always("torn", KEPT),
+    "forbidden": lambda: always("forbidden", SKIPPED),
     "throttled, six times": lambda: some("throttled", 0, 6),
-    "reset, three times": lambda: some("reset", 0, 3),
     "forbidden, in the middle": lambda: some("forbidden", 1, 1),
-    "forbidden, from the middle on": lambda: some("forbidden", 1, 1000),
 }
-RECOVERS = {"throttled, six times", "reset, three times"}
-NEWER_STREAMS = {"torn, 1.parquet", "forbidden, 0.parquet"}  # which retry by themselves, and keep what they read
+RECOVERS = {"throttled, six times"}
+NEWER_STREAMS = {"torn", "forbidden"}  # which retry by themselves, and keep what they read
 OF_THE_PLAN = {"forbidden, in the middle"}  # Spark then reads everything
 
 

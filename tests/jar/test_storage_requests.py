@@ -66,10 +66,3 @@ def test_requests_of_a_lookup_by_an_index(s3a_lake: Lake, frame: DataFrame) -> N
         (planned,) = last_plan(frame.where(f"id = {value}"))
         assert (planned.indexed_files, planned.kept) == (FILES, 1)
         assert Counter(s3a_lake.requests()) <= Counter(GET=1, LIST=1)
-
-
-def test_newer_streams_ask_for_no_size(s3a_lake: Lake) -> None:
-    url = s3a_lake.table(s3a_lake.bucket(), files=FILES, groups=GROUPS, rows=ROWS, padding=470)
-    frame = s3a_lake.spark.read.schema("id BIGINT").parquet(url)
-    s3a_lake.forget()
-    assert plan(s3a_lake, frame) <= Counter(HEAD=1, GET=FILES, LIST=1)

@@ -57,24 +57,3 @@ def test_uncommitted_files_of_a_stream_are_not_read(jar_spark: SparkSession, sou
         assert [row.s for row in one.collect()] == ["s7"]
         (plan,) = last_plan(frame.where("id = 8 AND s = 'no'"))
         assert plan.skipped["statistics"] + plan.skipped["bloom"] == plan.total
-
-
-def test_tables_are_streamed_to_and_from(jar_spark: SparkSession, source: Path, tmp_path: Path) -> None:
-    results = []
-    for name in ("parquet", "bloomparquet"):
-        jar_spark.sql(
-            f"CREATE TABLE streamed (id BIGINT, s STRING, p BIGINT) USING {name} LOCATION '{tmp_path}/{name}'"
-        )
-        try:
-            stream = jar_spark.readStream.schema(SCHEMA).parquet(str(source))
-            writer = stream.writeStream.format(name).option("checkpointLocation", f"{tmp_path}/{name}.to")
-            writer.trigger(availableNow=True).toTable("streamed").awaitTermination(60)
-            stream = jar_spark.readStream.table("streamed").where("id = 7")
-            writer = stream.writeStream.format("parquet").option("checkpointLocation", f"{tmp_path}/{name}.from")
-            writer.trigger(availableNow=True).start(f"{tmp_path}/{name}.out").awaitTermination(60)
-            results.append((rows(jar_spark.table("streamed")), rows(jar_spark.read.parquet(f"{tmp_path}/{name}.out"))))
-        finally:
-            jar_spark.sql("DROP TABLE streamed")
-    assert results[0] == results[1]
-    assert len(results[0][0]) == 40
-    assert results[0][1] == [(7, "s7", 1)]

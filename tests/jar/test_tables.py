@@ -65,10 +65,8 @@ def assert_planned(session: SparkSession, query: str, total: int = 4, kept: int 
     "made",
     [
         "CREATE TABLE e USING bloomparquet LOCATION '{path}'",
-        "CREATE TABLE e (id BIGINT, s STRING) USING bloomparquet LOCATION '{path}'",
         "CREATE TABLE e USING bloomparquet OPTIONS (path '{path}', mergeSchema 'true') TBLPROPERTIES ('a' = 'b')",
         "CREATE TABLE e USING io.bloomparquet.spark.BloomParquetSource LOCATION '{path}'",
-        "CREATE TEMPORARY VIEW e USING bloomparquet OPTIONS (path '{path}')",
         "CREATE TEMPORARY VIEW e (id BIGINT, s STRING) USING bloomparquet OPTIONS (path '{path}')",
         "CREATE TABLE e USING bloomparquet AS SELECT /*+ REPARTITION_BY_RANGE(4, id) */ * FROM parquet.`{path}`",
     ],
@@ -84,30 +82,6 @@ def test_path_queries_are_planned(session: SparkSession, events: str) -> None:
     assert assert_planned(session, f"SELECT s FROM bloomparquet.`{events}` WHERE id = 23") == [("s23",)]
 
 
-def test_tables_of_the_catalog_api_are_planned(session: SparkSession, events: str) -> None:
-    session.catalog.createTable("e", path=events, source="bloomparquet")
-    assert [column.name for column in session.catalog.listColumns("e")] == ["id", "s", "p"]
-    assert assert_planned(session, "SELECT s FROM e WHERE id = 23") == [("s23",)]
-
-
-@pytest.mark.parametrize("mode", ["append", "overwrite", "error", "ignore"])
-def test_save_as_table_equals_parquets(session: SparkSession, mode: str) -> None:
-    outcomes = []
-    for name in FORMATS:
-        there = session.range(3).selectExpr("id + 100 AS id", "id % 2 AS p").write.format(name)
-        there.partitionBy("p").saveAsTable(f"t_{name}")
-        writer = session.range(4).selectExpr("id % 2 AS p", "id").write.format(name).partitionBy("p").mode(mode)
-        try:
-            writer.saveAsTable(f"t_{name}")
-            outcome: Any = "written"
-        except AnalysisException as error:
-            outcome = error.getCondition()
-        table = session.table(f"t_{name}")
-        directories = {Path(file).parent.name for file in table.inputFiles()}
-        outcomes.append((outcome, table.schema.simpleString(), rows(table), sorted(directories)))
-    assert outcomes[0] == outcomes[1]
-
-
 def test_a_missing_directory_is_an_empty_table(session: SparkSession, tmp_path: Path) -> None:
     assert assert_same(session, f"CREATE TABLE {{t}} (id BIGINT) USING {{fmt}} LOCATION '{tmp_path}/{{fmt}}'") == []
     assert assert_same(session, "INSERT INTO {t} VALUES (1)") == [(1,)]
@@ -120,22 +94,6 @@ def test_a_missing_directory_is_an_empty_table(session: SparkSession, tmp_path: 
                 reader.load(str(tmp_path / name))
         with pytest.raises(AnalysisException, match="PATH_NOT_FOUND"):
             session.sql(f"CREATE TEMPORARY VIEW v (id BIGINT) USING {name} OPTIONS (path '{tmp_path}/{name}')")
-
-
-def test_dataframe_writers_insert_rows(session: SparkSession) -> None:
-    frame = session.range(4).selectExpr("id AS x", "id % 2 AS y")
-    for name in FORMATS:
-        session.sql(f"CREATE TABLE t_{name} (id BIGINT, p BIGINT) USING {name} PARTITIONED BY (p)")
-        frame.write.insertInto(f"t_{name}")
-        frame.write.insertInto(f"t_{name}", overwrite=True)
-        with conf(session, DYNAMIC):
-            frame.where("y = 1").selectExpr("x + 10", "y").write.insertInto(f"t_{name}", overwrite=True)
-        frame.selectExpr("y AS p", "x AS id").writeTo(f"made_{name}").using(name).create()
-        with pytest.raises(AnalysisException, match="Cannot write into v1 table"):
-            frame.writeTo(f"t_{name}").append()
-    assert rows(session.table("t_bloomparquet")) == [(0, 0), (11, 1), (13, 1), (2, 0)]
-    assert rows(session.table("t_parquet")) == rows(session.table("t_bloomparquet"))
-    assert rows(session.table("made_parquet")) == rows(session.table("made_bloomparquet"))
 
 
 def test_rows_are_inserted_into_views(session: SparkSession, events: str) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shutil
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +13,8 @@ import pytest
 from bloomparquet.storage.staleness import local_versions
 from pyspark_bloomparquet.jar import listing, planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
-from pyspark_bloomparquet.jar.protocol import VERSION, write_frame
 from tests.support import files
-from tests.support.planner_process import Planner, equals, listing_of, request_of
+from tests.support.planner_process import equals, listing_of, request_of
 
 
 def test_a_plan_goes_by_a_look_of_its_own_query(
@@ -55,32 +52,3 @@ def test_a_plan_goes_by_a_look_of_its_own_query(
     look("15")
     monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", 0.0)
     assert plan("15") == (1, 4, sizes())
-
-
-def test_looks_that_no_plan_asks_for_are_dropped(
-    lake: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    worker, looks = Worker(BytesIO()), list[weakref.ref[Any]]()
-
-    class Versions(list[tuple[int, int, int, int]]):
-        """A list that can be referenced weakly."""
-
-    def look_at(paths: list[str]) -> Versions:
-        looks.append(weakref.ref(versions := Versions(local_versions(paths))))
-        return versions
-
-    request = request_of(lake, equals(103), tmp_path / "cache")
-    worker._plan(request, listing_of(lake))
-    monkeypatch.setattr(listing, "local_versions", look_at)
-    with ThreadPoolExecutor() as threads:
-        for query in range(3):
-            worker._look(threads, {"look": request["listing"], "execution": str(query)})
-    assert [each() is None for each in looks] == [False] * 3
-    monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", -1.0)
-    worker._plan(request, b"")
-    assert [each() is None for each in looks[:3]] == [True] * 3
-
-
-def test_a_look_at_an_unknown_listing_changes_nothing(planner: Planner, lake: list[Path]) -> None:
-    write_frame(planner.requests, {"version": VERSION, "look": "0" * 64, "execution": "15"}, b"")
-    assert planner.ask(lake, equals(3), execution="15")["plan"]["numRowGroupsRead"] == 1

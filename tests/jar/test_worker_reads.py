@@ -89,7 +89,7 @@ def urls(count: int, name: str = "t") -> list[str]:
 
 
 def test_plans_with_large_answers_do_not_block_each_other(jar: Jar, tmp_path: Path) -> None:
-    count, plans = 1_000, 8
+    count, plans = 1_000, 5
     for i in range(1, plans + 1):
         jar.plan(i, urls(count, f"t{i}"), equals(2 * i + 1), tmp_path / "cache")  # of an odd id there are no rows
     for i in range(1, plans + 1):
@@ -100,22 +100,22 @@ def test_plans_with_large_answers_do_not_block_each_other(jar: Jar, tmp_path: Pa
     assert max(map(len, jar.asked)) > 200, "files that are read side by side"
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("missing", "FileNotFoundError: gone"), ("end", "gone"), ("denied", "PermissionError: gone"),
-        ("io", "OSError: gone"), ("of a later release", "OSError: gone"),
-    ],
-)  # fmt: skip
-def test_an_error_of_a_read_is_one_of_the_plan(jar: Jar, tmp_path: Path, kind: str, expected: str) -> None:
+KINDS = {
+    "missing": "FileNotFoundError: gone", "end": "gone", "denied": "PermissionError: gone", "io": "OSError: gone",
+    "of a later release": "OSError: gone",
+}  # fmt: skip
+
+
+def test_an_error_of_a_read_is_one_of_the_plan(jar: Jar, tmp_path: Path) -> None:
     names, before = urls(40), jar.error
-    jar.error = lambda url: {"error": "gone", "kind": kind} if url == names[33] else before(url)
-    jar.plan(1, names, equals(4), tmp_path / "cache")
-    answer = jar.answer(1)
-    assert (answer["error"], answer.get("fatal", False)) == (expected, False)
+    for number, (kind, expected) in enumerate(KINDS.items(), 1):
+        jar.error = lambda url: {"error": "gone", "kind": kind} if url == names[33] else before(url)  # noqa: B023
+        jar.plan(number, names, equals(4), tmp_path / "cache")
+        answer = jar.answer(number)
+        assert (answer["error"], answer.get("fatal", False)) == (expected, False)
     jar.error = before
-    jar.plan(2, names, equals(4), tmp_path / "cache")
-    assert jar.answer(2)["plan"]["numRowGroupsRead"] == 40
+    jar.plan(9, names, equals(4), tmp_path / "cache")
+    assert jar.answer(9)["plan"]["numRowGroupsRead"] == 40
 
 
 def test_a_planner_forgets_what_it_has_read(jar: Jar, tmp_path: Path) -> None:

@@ -1,8 +1,7 @@
 package io.bloomparquet.spark.files;
 
-import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
-import io.bloomparquet.spark.support.Thrown;
 import java.io.IOException;
 import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
@@ -64,11 +63,10 @@ public record TableLog(Kind kind, Path table, Path directory) {
   /** Above this many remote directories, one listing of everything is cheaper than requests for each directory. */
   private static final int MAX_REMOTE_DIRECTORIES = 64;
 
-  /** Returns {@code files}. Throws if they may belong to a table with a log, unless the options say to ignore it. */
-  public static <T extends PartitioningAwareFileIndex> T refuseReading(
-      T files, Map<String, String> options, Configuration conf) {
+  /** Throws if {@code files} may belong to a table with a log, unless the options say to ignore it. */
+  public static void refuseReading(PartitioningAwareFileIndex files, Map<String, String> options, Configuration conf) {
     if (isIgnored(options)) {
-      return files;
+      return;
     }
     try {
       List<Path> roots = Scala.list(files.rootPaths());
@@ -83,17 +81,16 @@ public record TableLog(Kind kind, Path table, Path directory) {
                 ? above(directories, visited, conf)
                 : listed(roots, directories, conf);
       }
-      if (log == null) {
-        return files;
+      if (log != null) {
+        throw new UnsupportedOperationException(
+            String.format(
+                "%s: its log, %s, says which files hold its rows; other files here may hold deleted rows. Read "
+                    + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with %s. To read the "
+                    + "bare files, set the option tableLog=ignore",
+                log, log.directory, log.kind.format, log.table, log.kind.pythonReader));
       }
-      throw new UnsupportedOperationException(
-          String.format(
-              "%s: its log, %s, says which files hold its rows; other files here may hold deleted rows. Read "
-                  + "it with spark.read.format(\"%s\").load(\"%s\"), or in Python with %s. To read the "
-                  + "bare files, set the option tableLog=ignore",
-              log, log.directory, log.kind.format, log.table, log.kind.pythonReader));
     } catch (IOException error) {
-      throw Thrown.unchecked(error);
+      throw Scala.unchecked(error);
     }
   }
 
@@ -112,19 +109,15 @@ public record TableLog(Kind kind, Path table, Path directory) {
         log = below(real, conf).stream().findFirst().orElse(null);
       }
       if (log != null) {
-        throw log.unwritable();
+        throw new UnsupportedOperationException(
+            String.format(
+                "%s: its log, %s, says which files it has, so a new file would be ignored and a deleted one would be "
+                    + "missing. Nothing was written; write to another directory, or write the table with %s",
+                log, log.directory, log.kind.title));
       }
     } catch (IOException error) {
-      throw Thrown.unchecked(error);
+      throw Scala.unchecked(error);
     }
-  }
-
-  private UnsupportedOperationException unwritable() {
-    return new UnsupportedOperationException(
-        String.format(
-            "%s: its log, %s, says which files it has, so a new file would be ignored and a deleted one would be "
-                + "missing. Nothing was written; write to another directory, or write the table with %s",
-            this, directory, kind.title));
   }
 
   @Override
@@ -145,7 +138,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
   }
 
   private static boolean isIgnored(Map<String, String> options) {
-    String given = OptionLayers.of(options).getOrDefault(OPTION, "error").trim();
+    String given = OptionNames.merge(options).getOrDefault(OPTION, "error").trim();
     if (!given.equalsIgnoreCase("error") && !given.equalsIgnoreCase("ignore")) {
       throw new IllegalArgumentException("option " + OPTION + " is '" + given + "'; expected error or ignore");
     }
@@ -258,7 +251,7 @@ public record TableLog(Kind kind, Path table, Path directory) {
       Thread.currentThread().interrupt();
       throw new IOException("interrupted while looking for the logs of tables", error);
     } catch (ExecutionException error) {
-      throw Thrown.unchecked(error.getCause());
+      throw Scala.unchecked(error.getCause());
     } finally {
       threads.shutdownNow();
     }

@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.filters;
 
-import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.SparkVersions;
 import java.util.HashMap;
 import java.util.Locale;
@@ -56,7 +56,7 @@ public final class BloomWriteOptions implements FilterOptions {
    * @param schema of the files
    */
   public BloomWriteOptions(Map<String, String> options, StructType schema) {
-    given = OptionLayers.of(options);
+    given = OptionNames.merge(options);
     columns = WrittenColumns.of(schema);
     OptionalDouble fpp = BloomFpp.of(given);
     fpp.ifPresent(all -> columns.stream().forEach(leaf -> settings.put(FPP + "#" + leaf.path(), String.valueOf(all))));

@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.filters;
 
-import io.bloomparquet.spark.support.Thrown;
+import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.util.Map;
 import org.apache.hadoop.fs.Path;
@@ -54,7 +54,7 @@ final class BloomWriterFactory extends OutputWriterFactory {
       try {
         records = new ParquetOutputFormat<InternalRow>(support).getRecordWriter(context, new Path(path));
       } catch (IOException | InterruptedException error) {
-        throw Thrown.unchecked(error);
+        throw Scala.unchecked(error);
       }
       support.writeTo(new RowGroupFilters(records));
     }
@@ -64,7 +64,7 @@ final class BloomWriterFactory extends OutputWriterFactory {
       try {
         records.write(null, row);
       } catch (IOException | InterruptedException error) {
-        throw Thrown.unchecked(error);
+        throw Scala.unchecked(error);
       }
     }
 
@@ -73,7 +73,7 @@ final class BloomWriterFactory extends OutputWriterFactory {
       try {
         records.close(context);
       } catch (IOException | InterruptedException error) {
-        throw Thrown.unchecked(error);
+        throw Scala.unchecked(error);
       }
     }
 

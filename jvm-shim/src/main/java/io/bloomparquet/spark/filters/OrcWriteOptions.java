@@ -1,6 +1,5 @@
 package io.bloomparquet.spark.filters;
 
-import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -40,7 +39,7 @@ public final class OrcWriteOptions implements FilterOptions {
    * @param schema of the files
    */
   public OrcWriteOptions(Map<String, String> options, StructType schema) {
-    Map<String, String> given = OptionLayers.of(options);
+    Map<String, String> given = OptionNames.merge(options);
     given.keySet().forEach(OptionNames::checkForOrc);
     fpp = BloomFpp.of(given);
     if (fpp.isPresent() && given.containsKey(FPP)) {

@@ -1,7 +1,6 @@
 package io.bloomparquet.spark.load;
 
 import io.bloomparquet.spark.support.Scala;
-import io.bloomparquet.spark.support.Thrown;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -103,7 +102,7 @@ record LoadPredicate(StructType schema, Map<ExprId, Integer> positions, Expressi
     try {
       return session.sessionState().sqlParser().parseExpression(sql);
     } catch (ParseException error) {
-      throw Thrown.unchecked(error);
+      throw Scala.unchecked(error);
     }
   }
 

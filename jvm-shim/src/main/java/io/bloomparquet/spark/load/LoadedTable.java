@@ -5,7 +5,6 @@ import io.bloomparquet.spark.files.TableLog;
 import io.bloomparquet.spark.planner.ScanOptions;
 import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
-import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
@@ -117,7 +116,7 @@ public final class LoadedTable extends FileTable implements SupportsMetadataColu
               + name()
               + "; use .where(…) or WHERE instead");
     }
-    Map<String, String> ofFiles = OptionLayers.of(merged.asCaseSensitiveMap());
+    Map<String, String> ofFiles = OptionNames.merge(merged.asCaseSensitiveMap());
     ofFiles.remove(WHERE);
     return new HadoopFsRelation(
         fileIndex(),

@@ -57,7 +57,7 @@ public final class IcebergScans extends SparkStrategy {
   static ReaderColumns columns(DataSourceV2ScanRelation relation) {
     try {
       return isRead(relation) && PlainScans.isEnabled(SQLConf.get())
-          ? IcebergTable.of(relation.scan()).columns(SparkSession.active())
+          ? new IcebergTable(relation.scan()).columns(SparkSession.active())
           : null;
     } catch (UnknownMemberException error) {
       return null;
@@ -117,7 +117,7 @@ public final class IcebergScans extends SparkStrategy {
       return planned;
     }
     SparkPlan pruned =
-        new PrunedTableScanExec(scan, IcebergTable.of(reader), Scala.seq(filters), Scala.seq(runtime));
+        new PrunedTableScanExec(scan, new IcebergTable(reader), Scala.seq(filters), Scala.seq(runtime));
     pruned.copyTagsFrom(planned);
     return pruned;
   }
@@ -149,7 +149,7 @@ public final class IcebergScans extends SparkStrategy {
               ? "the query has no filter that can skip row groups, or was planned before attach(spark)"
                   + WhyNot.describe(ScanJoins.of(query, batch, List.of()))
               : PlainScans.ENABLED + " is false";
-      return PrunedTableScanExec.describe(IcebergTable.of(scan).location()).put("reason", reason);
+      return PrunedTableScanExec.describe(new IcebergTable(scan).location()).put("reason", reason);
     } catch (UnknownMemberException error) {
       return PrunedTableScanExec.describe(batch.table().name()).put("reason", error.getMessage());
     }

@@ -1,7 +1,7 @@
 package io.bloomparquet.spark.plain;
 
 import io.bloomparquet.spark.partitions.UnchangedFiles;
-import io.bloomparquet.spark.support.Thrown;
+import io.bloomparquet.spark.support.Scala;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import org.apache.spark.Partition;
@@ -55,7 +55,7 @@ final class KeptRows<T> extends OtherPartitions<T> {
         try {
           more = metrics.timed(rows);
         } catch (Exception error) { // not RuntimeException: Scala throws undeclared checked exceptions
-          throw Thrown.unchecked(unchanged.explain(error, (FilePartition) partition));
+          throw Scala.unchecked(unchanged.explain(error, (FilePartition) partition));
         }
         if (!more && !isChecked) {
           isChecked = true;

@@ -9,10 +9,8 @@ import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.planner.PredicateTranslator;
 import io.bloomparquet.spark.planner.ScanOptions;
-import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
-import io.bloomparquet.spark.support.SessionOptions;
 import io.bloomparquet.spark.support.SparkVersions;
 import io.bloomparquet.spark.write.BloomFormat;
 import java.util.List;
@@ -27,7 +25,6 @@ import org.apache.spark.sql.execution.FileSourceScanExec;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.FilePartition;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
@@ -137,11 +134,7 @@ public final class PrunedFileScanExec extends PrunedScanExec<FileSourceScanExec>
   @Override
   ScanOptions options() {
     Map<String, String> ofFiles = Scala.map(scan.relation().options());
-    Map<String, String> ofTable = scan.relation().fileFormat() instanceof BloomFormat ? ofFiles : Map.of();
-    return ScanOptions.of(
-        SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(ofTable)),
-        ofFiles,
-        DriverSettings.of(session().sparkContext()));
+    return options(scan.relation().fileFormat() instanceof BloomFormat ? ofFiles : Map.of(), ofFiles);
   }
 
   @Override

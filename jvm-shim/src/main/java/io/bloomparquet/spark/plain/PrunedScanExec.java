@@ -8,8 +8,10 @@ import io.bloomparquet.spark.planner.Planner;
 import io.bloomparquet.spark.planner.PlannerPredicate;
 import io.bloomparquet.spark.planner.PredicateTranslator;
 import io.bloomparquet.spark.planner.ScanOptions;
+import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
+import io.bloomparquet.spark.support.SessionOptions;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -29,6 +31,7 @@ import org.apache.spark.sql.execution.SQLExecution;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.metric.SQLMetric;
 import org.apache.spark.sql.execution.metric.SQLMetrics$;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 import scala.Option;
 import scala.collection.Iterator;
@@ -80,6 +83,14 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
   abstract PredicateTranslator predicates();
 
   abstract ScanOptions options();
+
+  /** @param ofFiles the options that Spark opens the files with */
+  ScanOptions options(Map<String, String> ofTable, Map<String, String> ofFiles) {
+    return ScanOptions.of(
+        SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(ofTable)),
+        ofFiles,
+        DriverSettings.of(session().sparkContext()));
+  }
 
   /** The files of a scan that has not run yet; null if they are not known before it runs. */
   abstract FileListing listNow();
@@ -135,7 +146,7 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
                     predicates.ofAll(RuntimeValues.ofSubqueries(filters())),
                     RuntimeValues.ofKeys(keys(), predicates)))
             : null;
-    PlanResult result = Planner.plan(session(), files, predicates.columns(), predicate, options);
+    PlanResult result = Planner.plan(session(), files, predicates.columns(), predicate, options, false);
     return new Outcome(predicate, result, options.pushFilters() ? files : null);
   }
 
@@ -199,7 +210,7 @@ public abstract class PrunedScanExec<S extends SparkPlan> extends SparkPlan {
     PredicateTranslator predicates = predicates();
     PlannerPredicate keys = RuntimeValues.ofKeys(keys(), predicates);
     PlannerPredicate whole = PlannerPredicate.and(Stream.of(explained(predicates, query), keys));
-    PlanResult result = Planner.explain(session(), outcome.files, predicates.columns(), whole, options());
+    PlanResult result = Planner.plan(session(), outcome.files, predicates.columns(), whole, options(), true);
     return node.setAll(result.toJson());
   }
 

@@ -6,10 +6,8 @@ import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.planner.PredicateTranslator;
 import io.bloomparquet.spark.planner.ScanOptions;
-import io.bloomparquet.spark.support.DriverSettings;
 import io.bloomparquet.spark.support.FileFormat;
 import io.bloomparquet.spark.support.Scala;
-import io.bloomparquet.spark.support.SessionOptions;
 import io.bloomparquet.spark.tables.IcebergTable;
 import io.bloomparquet.spark.tables.IcebergTasks;
 import io.bloomparquet.spark.tables.UnknownMemberException;
@@ -28,7 +26,6 @@ import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.datasources.v2.BatchScanExec;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceRDD;
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2ScanExecBase;
-import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import scala.collection.immutable.IndexedSeq;
 import scala.collection.immutable.Seq;
 
@@ -71,10 +68,7 @@ public final class PrunedTableScanExec extends PrunedScanExec<SparkPlan> {
 
   @Override
   ScanOptions options() {
-    return ScanOptions.of(
-        SessionOptions.with(session(), format(), new CaseInsensitiveStringMap(Map.of())),
-        Map.of(),
-        DriverSettings.of(session().sparkContext()));
+    return options(Map.of(), Map.of());
   }
 
   @Override

@@ -41,7 +41,13 @@ public final class UnprunedScan {
 
   private static ObjectNode ofV2(FileScan scan) {
     FileFormat format = format(scan instanceof ParquetScan, scan instanceof OrcScan);
-    return format == null ? null : node(format, scan.fileIndex()).put("reason", reasonOfV2(format));
+    return format == null
+        ? null
+        : node(format, scan.fileIndex())
+            .put(
+                "reason",
+                "Spark reads the files by its V2 source, as spark.sql.sources.useV1SourceList does not name "
+                    + format.shortName());
   }
 
   /** Another engine, such as Comet, has replaced Spark's scan of the files that its own scan is linked to. */
@@ -97,11 +103,5 @@ public final class UnprunedScan {
     return PlainScans.isEnabled(scan.session().sessionState().conf(), scan.relation())
         ? "the query was planned before attach(spark), or while " + PlainScans.ENABLED + " was false"
         : PlainScans.ENABLED + " is false";
-  }
-
-  private static String reasonOfV2(FileFormat format) {
-    return String.format(
-        "Spark reads the files by its V2 source, as spark.sql.sources.useV1SourceList does not name %s",
-        format.shortName());
   }
 }

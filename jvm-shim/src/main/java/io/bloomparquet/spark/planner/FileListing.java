@@ -66,10 +66,7 @@ public final class FileListing {
   }
 
   public static FileListing of(List<FileStatusWithMetadata> files) {
-    FileStatus[] statuses = new FileStatus[files.size()];
-    for (int i = 0; i < statuses.length; i++) {
-      statuses[i] = files.get(i).fileStatus();
-    }
+    FileStatus[] statuses = files.stream().map(FileStatusWithMetadata::fileStatus).toArray(FileStatus[]::new);
     synchronized (RECENT) {
       FileListing listing = null;
       for (Iterator<SoftReference<FileListing>> each = RECENT.iterator(); each.hasNext() && listing == null; ) {
@@ -104,15 +101,7 @@ public final class FileListing {
   }
 
   private boolean isOf(FileStatus[] others) {
-    if (files.length != others.length) {
-      return false;
-    }
-    for (int i = 0; i < files.length; i++) {
-      if (files[i] != others[i]) {
-        return false;
-      }
-    }
-    return true;
+    return Arrays.equals(files, others, (one, other) -> one == other ? 0 : 1);
   }
 
   public int count() {

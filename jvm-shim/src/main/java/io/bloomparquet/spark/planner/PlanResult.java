@@ -15,7 +15,6 @@ import java.util.Locale;
  */
 public final class PlanResult {
   private static final int FIELDS = 3;
-  private static final LongBuffer NO_NUMBERS = LongBuffer.allocate(0);
 
   private final String notPlanned;
   private final boolean failed;
@@ -23,6 +22,10 @@ public final class PlanResult {
   private final LongBuffer numbers;
   private final int ranges;
   private final FileVersions versions;
+
+  private PlanResult(String notPlanned, boolean failed) {
+    this(notPlanned, failed, JsonNodeFactory.instance.objectNode(), LongBuffer.allocate(0), FileVersions.UNKNOWN);
+  }
 
   private PlanResult(String notPlanned, boolean failed, JsonNode counts, LongBuffer numbers, FileVersions versions) {
     this.notPlanned = notPlanned;
@@ -68,19 +71,17 @@ public final class PlanResult {
 
   /** The plan of no files. */
   static PlanResult empty() {
-    return new PlanResult(null, false, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
+    return new PlanResult(null, false);
   }
 
   /** The result without a plan, for a reason that is not a failure. */
   public static PlanResult none(String reason) {
-    return new PlanResult(
-        reason, false, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
+    return new PlanResult(reason, false);
   }
 
   /** The result without a plan because planning failed. */
   static PlanResult failed(String reason) {
-    return new PlanResult(
-        reason, true, JsonNodeFactory.instance.objectNode(), NO_NUMBERS, FileVersions.UNKNOWN);
+    return new PlanResult(reason, true);
   }
 
   private void check(int files) throws PlannerException {

@@ -100,27 +100,11 @@ public final class Planner {
     return session.sparkContext().getLocalProperty(SQLExecution.EXECUTION_ID_KEY());
   }
 
-  /** @param predicate may be null */
+  /**
+   * @param predicate may be null
+   * @param explain whether an explanation is among the counts
+   */
   public static PlanResult plan(
-      SparkSession session,
-      FileListing files,
-      ReaderColumns columns,
-      PlannerPredicate predicate,
-      ScanOptions options) {
-    return plan(session, files, columns, predicate, options, false);
-  }
-
-  /** A plan with an explanation among its counts. {@code predicate} may be null. */
-  public static PlanResult explain(
-      SparkSession session,
-      FileListing files,
-      ReaderColumns columns,
-      PlannerPredicate predicate,
-      ScanOptions options) {
-    return plan(session, files, columns, predicate, options, true);
-  }
-
-  private static PlanResult plan(
       SparkSession session,
       FileListing files,
       ReaderColumns columns,

@@ -35,11 +35,9 @@ import java.util.stream.Stream;
  * <p>Requests and answers are frames on its standard input and output. {@code pyspark_bloomparquet/jar/protocol.py}
  * describes them. The process ends with its input, so it cannot outlive the JVM.
  *
- * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process.
- * There are two exceptions. A process that exits before its first answer, for example for a missing package, would do
- * so again: the next process starts 30 s later at the earliest. A process that was killed from outside says nothing
- * about the next process: it is replaced at once. But if its successor, too, is killed before its first answer, the
- * third process waits 30 s.
+ * <p>When a process ends, or hangs and is killed, its pending requests fail, and the next query starts another process. But
+ * a process that ends before its first answer, for example for a missing package, may do so again: then the next process
+ * starts 30 s later at the earliest.
  */
 final class PlannerProcess {
   /** Raise it with {@code VERSION} in {@code protocol.py}, which says when. */
@@ -51,9 +49,6 @@ final class PlannerProcess {
           + "from pyspark_bloomparquet.jar.planner_worker import main; main()";
 
   private static final long RETRY_NANOS = TimeUnit.SECONDS.toNanos(30);
-
-  /** So many processes in a row may be killed before their first answer; then {@link #RETRY_NANOS} must pass. */
-  private static final int MAX_KILLED = 2;
 
   private static final long STUCK_NANOS = TimeUnit.MINUTES.toNanos(10);
 
@@ -67,7 +62,6 @@ final class PlannerProcess {
   }
 
   private final DriverSettings.Python python;
-  private final int killedBefore;
   private final Process process;
   private final ErrorOutput errors;
   private final DataOutputStream requests;
@@ -75,14 +69,11 @@ final class PlannerProcess {
   private final AtomicLong ids = new AtomicLong();
   private final ExecutorService writer = Executors.newSingleThreadExecutor(PlannerProcess::thread);
   private final AtomicLong frames = new AtomicLong();
-  private volatile boolean killed;
   private volatile long endedAt;
   private volatile String ended;
 
-  /** @param killedBefore how many processes in a row were killed from outside before their first answer */
-  private PlannerProcess(DriverSettings.Python python, int killedBefore) throws IOException {
+  private PlannerProcess(DriverSettings.Python python) throws IOException {
     this.python = python;
-    this.killedBefore = killedBefore;
     ProcessBuilder builder = new ProcessBuilder(python.interpreter(), "-c", MAIN);
     Map<String, String> environment = builder.environment();
     if (!python.path().isEmpty()) {
@@ -103,8 +94,11 @@ final class PlannerProcess {
   static synchronized PlannerProcess of(DriverSettings.Python python) throws PlannerException {
     PlannerProcess running = RUNNING.get(python);
     if (running == null || running.ended != null) {
+      if (running != null && running.frames.get() == 0 && System.nanoTime() - running.endedAt < RETRY_NANOS) {
+        throw new PlannerException(running.ended);
+      }
       try {
-        running = running == null ? new PlannerProcess(python, 0) : running.successor();
+        running = new PlannerProcess(python);
       } catch (IOException error) {
         throw new PlannerException("cannot start the planner: " + error.getMessage());
       }
@@ -150,17 +144,6 @@ final class PlannerProcess {
       }
     }
     RUNNING.clear();
-  }
-
-  private PlannerProcess successor() throws PlannerException, IOException {
-    if (frames.get() > 0) {
-      return new PlannerProcess(python, 0);
-    }
-    boolean again = killed && killedBefore + 1 < MAX_KILLED;
-    if (!again && System.nanoTime() - endedAt < RETRY_NANOS) {
-      throw new PlannerException(ended);
-    }
-    return new PlannerProcess(python, killed ? killedBefore + 1 : 0);
   }
 
   /** Lets the process look at files that a plan of the query {@code execution} will need. There is no answer. */
@@ -341,7 +324,6 @@ final class PlannerProcess {
       if (ended != null) {
         return;
       }
-      killed = hung == null && signal() > 0;
       endedAt = System.nanoTime();
       ended = describe(hung);
     }
@@ -353,31 +335,21 @@ final class PlannerProcess {
   }
 
   private String describe(String hung) {
-    // Without the pid, a planner that cannot start is reported once and not for each attempt.
-    String which = hung == null && !killed ? "" : ", process " + process.pid();
-    String how;
+    String which = python.interpreter() + ", process " + process.pid();
     if (hung != null) {
-      how = hung + "; it was ended"; // it has no exit code yet
-    } else if (killed) {
-      how = "was killed by signal " + signal();
-    } else {
-      how = "exited with code " + process.exitValue() + errors.lastLine();
+      return String.format("the planner (%s) %s; it was ended", which, hung); // it has no exit code yet
     }
-    boolean hint = frames.get() == 0 && hung == null && !killed;
-    return String.format(
-        "the planner (%s%s) %s%s",
-        python.interpreter(),
-        which,
-        how,
-        hint
-            ? "; check that this Python can import pyspark_bloomparquet, or name another in " + DriverSettings.PYTHON
-            : "");
-  }
-
-  /** The signal that ended the process, which Java adds to 128, as shells do; else 0. */
-  private int signal() {
     int code = process.exitValue();
-    return code > 128 && code <= 128 + 64 ? code - 128 : 0;
+    if (code > 128 && code <= 128 + 64) { // Java adds a signal to 128, as shells do
+      return String.format("the planner (%s) was killed by signal %d", which, code - 128);
+    }
+    String hint = "; check that this Python can import pyspark_bloomparquet, or name another in " + DriverSettings.PYTHON;
+    return String.format(
+        "the planner (%s) exited with code %d%s%s",
+        python.interpreter(), // without the process, attempts that fail alike are reported once
+        code,
+        errors.lastLine(),
+        frames.get() == 0 ? hint : "");
   }
 
   private void failWaiting() {

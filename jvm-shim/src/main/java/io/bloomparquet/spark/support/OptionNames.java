@@ -8,6 +8,7 @@ import java.util.Locale;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.spark.sql.catalyst.DataSourceOptions;
 import org.apache.spark.sql.catalyst.FileSourceOptions;
@@ -53,7 +54,7 @@ public final class OptionNames {
 
   /** Options of the Python data source that the jar does not have, and what to set instead. */
   private static final Map<String, String> PYTHON_ONLY =
-      OptionLayers.of(
+      merge(
           Map.of(
               "caseSensitive", "the session's spark.sql.caseSensitive",
               "inferPartitionTypes", "spark.sql.sources.partitionColumnTypeInference.enabled",
@@ -63,7 +64,7 @@ public final class OptionNames {
               "storageOptions", "Hadoop's settings, such as fs.s3a.endpoint,"));
 
   private static final Map<String, String> DRIVER_ONLY =
-      OptionLayers.of(
+      merge(
           Map.of(
               "cacheDirectory", DriverSettings.CACHE_DIRECTORY,
               "cacheMaxBytes", DriverSettings.CACHE_MAX_BYTES));
@@ -93,6 +94,16 @@ public final class OptionNames {
           "sourceArchiveDir");
 
   private OptionNames() {}
+
+  /** The options of all layers: a session, a table, a load. A later layer overrides an earlier one. Names ignore case. */
+  @SafeVarargs
+  public static Map<String, String> merge(Map<String, String>... layers) {
+    Map<String, String> options = new TreeMap<>(String.CASE_INSENSITIVE_ORDER);
+    for (Map<String, String> layer : layers) {
+      options.putAll(layer);
+    }
+    return options;
+  }
 
   private static Set<String> names(String... names) {
     Set<String> folded = new TreeSet<>(String.CASE_INSENSITIVE_ORDER);

@@ -8,7 +8,7 @@ import java.util.Set;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Conversions between Java's and Scala's collections. */
+/** Conversions between Java's and Scala's collections, and Scala's way to throw. */
 public final class Scala {
   private Scala() {}
 
@@ -40,5 +40,11 @@ public final class Scala {
 
   public static <K, V> scala.collection.immutable.Map<K, V> map(Map<K, V> items) {
     return scala.collection.immutable.Map.from(CollectionConverters.asScala(items));
+  }
+
+  /** Throws {@code error} as it is, as Scala does with checked exceptions; never returns. */
+  @SuppressWarnings("unchecked")
+  public static <E extends Throwable> RuntimeException unchecked(Throwable error) throws E {
+    throw (E) error;
   }
 }

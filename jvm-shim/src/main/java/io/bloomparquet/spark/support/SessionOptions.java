@@ -29,18 +29,18 @@ public final class SessionOptions {
     } catch (IllegalArgumentException error) {
       throw new IllegalArgumentException("in the session's settings " + prefix + "*: " + error.getMessage(), error);
     }
-    return OptionLayers.of(options);
+    return OptionNames.merge(options);
   }
 
   /** The options of the session, overridden by {@code options}. */
   public static CaseInsensitiveStringMap with(
       SparkSession session, FileFormat format, CaseInsensitiveStringMap options) {
-    return new CaseInsensitiveStringMap(OptionLayers.of(of(session, format), options.asCaseSensitiveMap()));
+    return new CaseInsensitiveStringMap(OptionNames.merge(of(session, format), options.asCaseSensitiveMap()));
   }
 
   /** Throws {@link IllegalArgumentException} if the options have {@code where}. */
   public static void refuseWhere(Map<String, String> options, String reason) {
-    if (OptionLayers.of(options).containsKey("where")) {
+    if (OptionNames.merge(options).containsKey("where")) {
       throw new IllegalArgumentException("option where " + reason);
     }
   }

@@ -1,5 +1,5 @@
 /**
- * Names, options, driver settings, access to Scala and its exceptions, and differences between Spark versions.
+ * Names, options, driver settings, access to Scala, and differences between Spark versions.
  *
  * <p>Must not know any other package.
  */

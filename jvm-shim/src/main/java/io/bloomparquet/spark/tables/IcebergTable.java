@@ -35,7 +35,8 @@ public final class IcebergTable {
   private final ObjectNode table = JsonNodeFactory.instance.objectNode();
   private final StructType columns;
 
-  private IcebergTable(Scan scan) throws UnknownMemberException {
+  /** @param scan that only reads rows of an Iceberg table */
+  public IcebergTable(Scan scan) throws UnknownMemberException {
     Object iceberg = Members.call(scan, "table");
     Map<String, String> properties = Members.call(iceberg, "properties");
     String mapping = properties.get("schema.name-mapping.default");
@@ -64,11 +65,6 @@ public final class IcebergTable {
   /** Whether {@code scan} only reads rows of an Iceberg table. */
   public static boolean isReadBy(Scan scan) {
     return READ.contains(scan.getClass().getName());
-  }
-
-  /** @param scan that only reads rows of an Iceberg table */
-  public static IcebergTable of(Scan scan) throws UnknownMemberException {
-    return new IcebergTable(scan);
   }
 
   public String location() {

@@ -3,7 +3,6 @@ package io.bloomparquet.spark.tables;
 import io.bloomparquet.spark.planner.FileListing;
 import io.bloomparquet.spark.planner.PlanResult;
 import io.bloomparquet.spark.support.Scala;
-import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
 import java.util.ArrayList;
@@ -110,8 +109,7 @@ public final class IcebergTasks {
   private static Object split(Object task, long[] part) throws UnknownMemberException {
     Class<?> split = Members.type(task, "org.apache.iceberg.BaseFileScanTask$SplitScanTask");
     Class<?> fileTask = Members.type(task, "org.apache.iceberg.FileScanTask");
-    Constructor<?> constructor = Members.constructor(split, long.class, long.class, fileTask);
-    return Members.create(constructor, part[0], part[1] - part[0], task);
+    return Members.create(split, List.of(long.class, long.class, fileTask), part[0], part[1] - part[0], task);
   }
 
   /** The parts of the ranges from {@code start} to {@code end}; adjacent ones are one part. */
@@ -134,8 +132,8 @@ public final class IcebergTasks {
     Object group = Members.call(input, "taskGroup");
     Class<?> struct = Members.type(input, "org.apache.iceberg.StructLike");
     Class<?> groups = Members.type(input, "org.apache.iceberg.BaseScanTaskGroup");
-    Constructor<?> newGroup = Members.constructor(groups, struct, Collection.class);
-    Object kept = Members.create(newGroup, Members.<Object>call(group, "groupingKey"), tasks);
+    Object kept =
+        Members.create(groups, List.of(struct, Collection.class), Members.<Object>call(group, "groupingKey"), tasks);
     List<Field> fields =
         Arrays.stream(input.getClass().getDeclaredFields())
             .filter(field -> Modifier.isFinal(field.getModifiers()) && !Modifier.isStatic(field.getModifiers()))
@@ -150,8 +148,7 @@ public final class IcebergTasks {
     } catch (IllegalAccessException error) {
       throw new UnknownMemberException(error.toString());
     }
-    Class<?>[] types = fields.stream().map(Field::getType).toArray(Class<?>[]::new);
-    return Members.create(Members.constructor(input.getClass(), types), arguments);
+    return Members.create(input.getClass(), fields.stream().<Class<?>>map(Field::getType).toList(), arguments);
   }
 
   private static List<Object> inputs(Partition partition) throws UnknownMemberException {
@@ -172,9 +169,8 @@ public final class IcebergTasks {
   private static Partition partition(Partition like, int index, List<Object> inputs) throws UnknownMemberException {
     boolean holdsMany = Members.has(like, "inputPartitions");
     Object held = holdsMany ? Scala.seq(inputs) : Option.apply(inputs.isEmpty() ? null : inputs.get(0));
-    Constructor<?> constructor =
-        Members.constructor(like.getClass(), int.class, holdsMany ? Seq.class : Option.class);
-    return (Partition) Members.create(constructor, index, held);
+    List<Class<?>> parameters = List.of(int.class, holdsMany ? Seq.class : Option.class);
+    return (Partition) Members.create(like.getClass(), parameters, index, held);
   }
 
   private static Collection<Object> tasks(Object input) throws UnknownMemberException {

@@ -4,6 +4,7 @@ import java.lang.reflect.Constructor;
 import java.lang.reflect.Field;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
+import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
@@ -73,21 +74,14 @@ final class Members {
     }
   }
 
-  static Constructor<?> constructor(Class<?> owner, Class<?>... parameters) throws UnknownMemberException {
+  /** A new object, by the constructor with {@code parameters}. */
+  static Object create(Class<?> owner, List<Class<?>> parameters, Object... arguments) throws UnknownMemberException {
     try {
-      Constructor<?> constructor = owner.getDeclaredConstructor(parameters);
+      Constructor<?> constructor = owner.getDeclaredConstructor(parameters.toArray(Class<?>[]::new));
       constructor.setAccessible(true);
-      return constructor;
+      return constructor.newInstance(arguments);
     } catch (ReflectiveOperationException | RuntimeException error) {
       throw new UnknownMemberException(owner.getName() + " has another constructor: " + error);
-    }
-  }
-
-  static Object create(Constructor<?> constructor, Object... arguments) throws UnknownMemberException {
-    try {
-      return constructor.newInstance(arguments);
-    } catch (ReflectiveOperationException | IllegalArgumentException error) {
-      throw new UnknownMemberException(constructor + ": " + error);
     }
   }
 

@@ -3,7 +3,6 @@ package io.bloomparquet.spark.write;
 import io.bloomparquet.spark.files.TableLog;
 import io.bloomparquet.spark.filters.FilterOptions;
 import io.bloomparquet.spark.support.FileFormat;
-import io.bloomparquet.spark.support.OptionLayers;
 import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
@@ -45,7 +44,7 @@ public interface BloomFormat {
         "belongs to a load, and this is a write; filter the DataFrame instead, or write to a path or table without "
             + "this option");
     KeyProviderRule.check(Scala.map(options), ofSession, conf);
-    return newFilterOptions(OptionLayers.of(ofSession, Scala.map(options)), schema);
+    return newFilterOptions(OptionNames.merge(ofSession, Scala.map(options)), schema);
   }
 
   /**

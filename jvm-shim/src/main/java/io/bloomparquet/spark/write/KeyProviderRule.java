@@ -1,6 +1,6 @@
 package io.bloomparquet.spark.write;
 
-import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
 import java.util.Map;
 import java.util.stream.Stream;
 import org.apache.hadoop.conf.Configuration;
@@ -27,8 +27,8 @@ final class KeyProviderRule {
    * @param conf of the writer
    */
   static void check(Map<String, String> options, Map<String, String> session, Configuration conf) {
-    String provider = OptionLayers.of(options).get(OPTION);
-    if (provider != null && !provider.equals(OptionLayers.of(session).get(OPTION)) && !encrypts(conf)) {
+    String provider = OptionNames.merge(options).get(OPTION);
+    if (provider != null && !provider.equals(session.get(OPTION)) && !encrypts(conf)) {
       throw new IllegalArgumentException(
           "option keyProvider is for reading and encrypts nothing. To write encrypted files, set "
               + FACTORY

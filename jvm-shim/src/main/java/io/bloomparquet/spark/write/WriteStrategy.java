@@ -2,10 +2,9 @@ package io.bloomparquet.spark.write;
 
 import io.bloomparquet.spark.files.LocalPaths;
 import io.bloomparquet.spark.files.TableLog;
-import io.bloomparquet.spark.support.OptionLayers;
+import io.bloomparquet.spark.support.OptionNames;
 import io.bloomparquet.spark.support.Scala;
 import io.bloomparquet.spark.support.SessionOptions;
-import io.bloomparquet.spark.support.Thrown;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -73,7 +72,7 @@ public final class WriteStrategy extends SparkStrategy {
   private static void refuseOverwriting(
       List<FileIndex> read, InsertIntoHadoopFsRelationCommand write, List<Path> deleted) {
     if (!write.dynamicPartitionOverwrite() && ReadFiles.anyIn(deleted, read)) {
-      throw Thrown.unchecked(
+      throw Scala.unchecked(
           QueryCompilationErrors$.MODULE$.cannotOverwritePathBeingReadFromError(write.outputPath().toString()));
     }
   }
@@ -87,7 +86,7 @@ public final class WriteStrategy extends SparkStrategy {
         write.partitionColumns(),
         write.bucketSpec(),
         write.fileFormat(),
-        Scala.map(OptionLayers.of(SessionOptions.of(session, format.format()), Scala.map(write.options()))),
+        Scala.map(OptionNames.merge(SessionOptions.of(session, format.format()), Scala.map(write.options()))),
         write.query(),
         write.mode(),
         write.catalogTable(),
