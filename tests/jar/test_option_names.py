@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pyspark_bloomparquet.options.option import ORC, PARQUET, PYTHON, Source
-from pyspark_bloomparquet.options.table import OPTIONS
+from pyspark_bloomparquet.options.table import OPTIONS, ORC, PARQUET, PYTHON, Source
 from tests.support.scenarios import Readers, run, texts
 from tests.support.spark import conf
 

@@ -9,9 +9,8 @@ import re
 import pytest
 
 from bloomparquet.errors import OptionError, PlanError
-from pyspark_bloomparquet.options.load import Options, PlannerOptions, markdown
-from pyspark_bloomparquet.options.option import JAR
-from pyspark_bloomparquet.options.table import LOADING, OPTIONS
+from pyspark_bloomparquet.options.load import Options, PlannerOptions
+from pyspark_bloomparquet.options.table import JAR, LOADING
 from tests.support.option_cases import WRONG_VALUES
 
 
@@ -103,12 +102,6 @@ def test_paths_are_one_path_or_a_json_list() -> None:
     assert Options.parse({"paths": '["/a", "/b"]'}).paths == ("/a", "/b")
     with pytest.raises(OptionError, match="no path was given"):
         Options.parse({})
-
-
-def test_the_generated_table_has_a_row_for_each_option() -> None:
-    rows = [line for line in markdown().splitlines() if line.startswith("| `")]
-    assert sorted(row.split("`")[1] for row in rows) == sorted(option.name for option in OPTIONS)
-    assert all(option.doc.rstrip().endswith(".") for option in OPTIONS)
 
 
 def test_options_of_the_jar_are_checked_and_ignored() -> None:
