@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 
 import bloomparquet as bp
 from bloomparquet.writing.retrofit.change import AddFilters
-from pyspark_bloomparquet import add_filters, shrink_filters
+from pyspark_bloomparquet import add_filters
 from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 from tests.support.retrofit import (
     actions,
@@ -155,11 +155,9 @@ def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: 
         url = server.url("t").replace("s3://", "s3a://")
         settings = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "NO_PROXY")}
         with workers(spark, tmp_path, f"import os; os.environ.update({settings!r})"):
-            for expected in ("added", "unchanged"):
-                outcomes = add_filters(spark, url, "id").collect()
-                assert [(row.action, row.error) for row in outcomes] == [(expected, None)] * 6
+            outcomes = add_filters(spark, url, "id").collect()
+            assert [(row.action, row.error) for row in outcomes] == [("added", None)] * 6
             assert {row.path for row in outcomes} == {f"bucket/t/{name}" for name in contents(table)}
-            assert actions(shrink_filters(spark, url, fpp=0.3)) == {"shrunk": 6}
             assert len(bp.inspect(url)) == len(row_groups(table))
             assert bp.read_table(url, columns=["Id"]).equals(bp.read_table(str(table), columns=["Id"]))
         assert server.names("t") == sorted(Path(row.path).name for row in outcomes)

@@ -178,7 +178,9 @@ PLANNING = (
 LOADING = (*READING, *PLANNING)
 
 
-def _writing(name: str, default: str | None = None, source: Source | None = PARQUET, per_column: bool = False) -> Option:
+def _writing(
+    name: str, default: str | None = None, source: Source | None = PARQUET, per_column: bool = False
+) -> Option:
     return Option(name, default, used_by=JAR, source=source, per_column=per_column)
 
 
