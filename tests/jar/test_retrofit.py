@@ -61,10 +61,8 @@ def test_what_pays_is_decided_for_all_files_together(jar_spark: SparkSession, ba
 
 
 CHANGES: dict[str, Callable[[SparkSession, str], object]] = {
-    "folded": shrink_filters,
     "dropped": lambda spark, path: shrink_filters(spark, path, drop_above=1e-300),
     "made anew": lambda spark, path: add_filters(spark, path, {"id": bp.Bloom(fpp=0.0001)}, replace=True),
-    "added beside": lambda spark, path: add_filters(spark, path, "name"),
 }
 
 

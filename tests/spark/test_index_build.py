@@ -22,13 +22,9 @@ from pyspark_bloomparquet import build_index, refresh_index
 from pyspark_bloomparquet.indexing.build import make_on_executor, split
 from tests.support.files import write
 from tests.support.retrofit import (
-    contents,
     data_files,
-    filtered,
     ids,
     make_table,
-    row_groups,
-    run_speculating,
     workers,
 )
 from tests.support.s3 import s3_server
@@ -167,32 +163,3 @@ def test_portions_have_all_files_in_order_and_few_are_small() -> None:
         assert len(portions) <= most
     assert split((), 4, 1) == []
     assert len(split(tuple(FileInfo(str(i), 1, 1) for i in range(20_000)), 1, 1)) == 3
-
-
-def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path) -> None:
-    """Two executor processes build indexes, add and shrink filters. Tasks that are not done at once start again."""
-    other = make_table(tmp_path / "other")
-    program = f"""
-        from collections import Counter
-        import bloomparquet as bp
-        from pyspark.sql import SparkSession
-        from pyspark_bloomparquet import add_filters, build_index, refresh_index, shrink_filters
-        spark = SparkSession.builder.master("local-cluster[2,1,640]").getOrCreate()
-        spark.sparkContext.setLogLevel("OFF")
-        for _ in range(3):
-            print(build_index(spark, {str(table)!r}, {{"id": bp.Bloom()}}, files_per_task=1).segments)
-        print(refresh_index(spark, {str(table)!r}).segments)
-        for run in (add_filters(spark, {str(other)!r}, "id"), shrink_filters(spark, {str(other)!r}, fpp=0.3)):
-            outcomes = run.collect()
-            assert not [row.error for row in outcomes if row.error], outcomes
-            print(sorted(Counter(row.action for row in outcomes)))
-        spark.stop()
-    """
-    *segments, added, shrunk = run_speculating(program, tmp_path)[-6:]
-    assert segments == ["6"] * 4
-    assert_whole(table, 6)
-    assert [len(groups) for groups in plans(table)] == [1] * 6 + [0]
-    assert "added" in added
-    assert "shrunk" in shrunk
-    assert {(path, group) for path, group, _ in filtered(other)} == row_groups(other)
-    assert set(contents(other)) == {str(Path(path).relative_to(other)) for path in data_files(other)}
