@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet.options.table import OPTIONS, ORC, PARQUET, PYTHON, Source
-from tests.support.scenarios import Readers, run, texts
+from tests.support.scenarios import Readers, run
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
@@ -107,9 +107,6 @@ def _stream(session: SparkSession, source: Source, path: str, to: str, option: t
 
 WAYS: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]], Any]] = {
     "load": lambda s, source, path, table, to, o: s.read.format(source).option(*o).load(path),
-    "load with a schema": lambda s, source, path, table, to, o: (
-        s.read.schema("id BIGINT").format(source).option(*o).load(path)
-    ),
     "load of several paths": lambda s, source, path, table, to, o: s.read.format(source).option(*o).load([path, path]),
     "temporary view": lambda s, source, path, table, to, o: s.sql(
         f"CREATE TEMPORARY VIEW v_{table} USING {source} OPTIONS (path '{path}', {o[0]} '{o[1]}')"
@@ -129,7 +126,7 @@ WAYS: dict[str, Callable[[SparkSession, Source, str, str, str, tuple[str, str]],
         f"save, {mode}": lambda s, source, path, table, to, o, mode=mode: (
             s.range(3).write.format(source).option(*o).mode(mode).save(to)
         )
-        for mode in ("append", "overwrite", "error", "ignore")
+        for mode in ("append", "overwrite", "ignore")
     },
     "saveAsTable": lambda s, source, path, table, to, o: s.range(3).write.format(source).option(*o).saveAsTable(table),
     "writeTo": lambda s, source, path, table, to, o: s.range(3).writeTo(table).using(source).option(*o).create(),
@@ -204,10 +201,7 @@ SPARKS = {
     "ignoredPathSegmentRegex": "^_.*",
     "ignoreInvalidPartitionPaths": "true",
     "maxRecordsPerFile": "100",
-    "mergeSchema": "true",
-    "ignoreMissingFiles": "true",
     "maxFilesPerTrigger": "1",
-    "latestFirst": "true",
     "queryName": "one",
     "__internal": "x",
 }
@@ -227,28 +221,11 @@ def test_sparks_own_options_pass(
         jar_spark.range(3).write.format(source).option(name, value).mode("overwrite").save(str(tmp_path / "to"))
 
 
-def test_table_properties_may_have_any_name(
-    jar_spark: SparkSession, source: Source, table: str, tmp_path: Path
-) -> None:
-    path = str(tmp_path / "own")
-    jar_spark.range(0, 3, 1, 1).write.format(source).save(path)
-    jar_spark.sql(
-        f"CREATE TABLE {table} (id BIGINT) USING {source} COMMENT 'some' "
-        f"TBLPROPERTIES ('quality' = 'gold', 'wher' = 'Zurich') LOCATION '{path}'"
-    )
-    jar_spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('reviewed' = 'yes')")
-    assert jar_spark.table(table).count() == 3
-    jar_spark.sql(f"INSERT INTO {table} VALUES (3)")
-    assert texts(jar_spark.table(table).where("id = 3").collect()) == ["(3,)"]
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("cacheDirectory", "x"),
         ("keyProvider", "os:abort"),
         ("planning", "x"),
-        ("caseSensitive", "true"),
         ("where", "("),
     ],
 )

@@ -11,8 +11,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
-from tests.support.orc_spark import UNPUSHED, OrcReaders, write_stripes
-from tests.support.scenarios import metric, scans
+from tests.support.orc_spark import OrcReaders, write_stripes
+from tests.support.scenarios import scans
 from tests.support.spark import conf, rows
 from tests.support.spark_log import explained
 
@@ -64,16 +64,6 @@ def test_explain_metrics_and_summary_count_stripes(readers: OrcReaders, lake: st
     assert {name: int(metrics[name].value()) for name in expected} == expected
     assert int(metrics["bloomFilterBytes"].value()) == plan.bloom_bytes_read > 0
     assert all("stripe" in metrics[name].name().get() for name in metrics if "Stripes" in name)
-
-
-def test_only_the_kept_stripes_are_read(readers: OrcReaders, lake: str) -> None:
-    keys = [key(readers, n) for n in (1000, 1003, 1059, 2030)]
-    with conf(readers.spark, UNPUSHED):
-        frame = readers.jar(lake).where(f"k IN ({', '.join(map(str, keys))})").select("n", "p")
-        assert rows(frame) == [(1000, 1), (1003, 1), (1059, 1), (2030, 2)]
-    (node,) = scans(frame._jdf.queryExecution().executedPlan())
-    assert metric(node.children().apply(0), "numOutputRows") == 8
-    assert [plan.kept for plan in last_plan(frame)] == [4]
 
 
 def test_unsupported_files_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -16,11 +15,6 @@ from tests.spark.compare import assert_same, load, parquet, rows
 from tests.support import files
 
 pytestmark = pytest.mark.slow
-
-
-def test_a_missing_path(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"No such file or directory.*nowhere"):
-        load(spark, tmp_path / "nowhere", "id BIGINT").collect()
 
 
 def schema(path: Path, **options: str) -> list[str]:
@@ -77,8 +71,7 @@ def test_a_file_with_damaged_pages(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_file_deleted_between_plan_and_read(spark: SparkSession, tmp_path: Path) -> None:
-    for name in "ab":
-        files.write(tmp_path / f"{name}.parquet", {"id": [name]})
+    files.write(tmp_path / "a.parquet", {"id": ["a"]})
     for ignore in ("false", "true"):
         files.write(tmp_path / "b.parquet", {"id": ["b"]})
         frame = load(spark, tmp_path, ignoreMissingFiles=ignore)
@@ -89,13 +82,6 @@ def test_a_file_deleted_between_plan_and_read(spark: SparkSession, tmp_path: Pat
         else:
             with pytest.raises(Exception, match=r"b\.parquet"):
                 frame.collect()
-
-
-def test_zero_rows(spark: SparkSession, tmp_path: Path) -> None:
-    files.write(tmp_path / "t" / "a.parquet", pa.table({"id": pa.array([], pa.int64())}))
-    assert_same(spark, tmp_path / "t")
-    files.write(tmp_path / "t" / "b.parquet", {"id": [1]})
-    assert_same(spark, tmp_path / "t")
 
 
 def test_which_files_are_read(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from bloomparquet.errors import UnsupportedError
 from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.file_tail import Writer, read_tails
 from bloomparquet.orc.schema import Kind
-from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8, read_filters
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8
 from bloomparquet.orc.writer_quirks import (
     are_bounds_usable,
     char_text,
@@ -151,10 +151,6 @@ def test_bounds_that_spark_wrote_hold_the_values(written: OrcFile, name: str) ->
         assert (each.non_nulls, each.has_null) == (len(group), True)
 
 
-def test_a_field_of_a_struct_has_filters_of_its_own(written: OrcFile) -> None:
-    assert not_held(written, "inner.x", longs(5, STRIDE + 5_000)) == [False, True]
-
-
 def test_char_is_hashed_padded_and_varchar_cut(java: Java) -> None:
     rows = [["ab", "abcdef", "x "], ["käseküche", "k", ""]]
     file = OrcFile.open(java("struct<a:char(5),b:varchar(3),c:string>", rows))
@@ -238,7 +234,7 @@ def test_streams_from_before_orc_101_are_read(java: Java, spark: SparkSession) -
         assert (why_filters_unusable(file.tail, column, stripe) is None) == usable
 
 
-@pytest.mark.parametrize("codec", ["NONE", "ZLIB", "SNAPPY", "LZ4", "ZSTD"])
+@pytest.mark.parametrize("codec", ["NONE", "SNAPPY", "LZ4", "ZSTD"])
 def test_every_compression_that_java_writes_is_read(java: Java, codec: str) -> None:
     file = OrcFile.open(java("struct<a:bigint,b:string>", [[i, f"text {i}"] for i in range(300)], compress=codec))
     assert file.tail.compression.codec.name == codec
@@ -254,11 +250,3 @@ def test_lzo_is_an_unsupported_error(java: Java) -> None:
     assert "LZO" in str(error)
     assert str(path) in str(error)
     assert orc.ORCFile(path).nrows == 300  # the file itself is not damaged
-
-
-def test_filters_are_read_only_for_wanted_columns(written: OrcFile) -> None:
-    count = ReadCount()
-    (filters,) = read_filters(written.storage, [(written.stripes[0], written.column("big"))], count)
-    assert count.requests == 1
-    assert count.bytes == written.stripes[0].streams[BLOOM_FILTER_UTF8, written.column("big")].length
-    assert filters is not None

@@ -5,10 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -80,17 +76,6 @@ def test_a_cancelled_job_is_an_error_and_leaves_whole_files(spark: SparkSession,
     assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
 
 
-def test_two_runs_at_once_do_each_file_once(spark: SparkSession, table: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda _: add_filters(spark, str(table), "Id").collect(), range(2)))
-    by_file = {
-        path: sorted(row.action for run in both for row in run if row.path == path) for path in data_files(table)
-    }
-    assert set(map(tuple, by_file.values())) == {("added", "unchanged")}
-    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
-    assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}
-
-
 def _attempt(path: str, barrier: Any, answers: Any) -> None:
     """One of two attempts at a file. Both are slow between writing and replacing."""
     rename = os.rename
@@ -120,24 +105,6 @@ def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
         process.join()
     assert answered == ["added", "unchanged"]
     assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
-
-
-def test_killed_attempt_does_not_block_the_next(table: Path) -> None:
-    path = data_files(table)[0]
-    program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
-        import pickle
-        import bloomparquet as bp
-        from bloomparquet.writing.retrofit.change import AddFilters
-        from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
-        change_on_executor(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False, None)), {path!r})
-    """)
-    before = Path(path).read_bytes()
-    done = subprocess.run([sys.executable, "-c", program], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert Path(path).read_bytes() == before
-    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False, None))
-    assert change_on_executor(payload, path).action == "added"
-    assert os.listdir(Path(path).parent) == [name for name in os.listdir(Path(path).parent) if name.startswith("part")]
 
 
 def test_error_names_executors_without_the_package(spark: SparkSession, table: Path, tmp_path: Path) -> None:

@@ -54,15 +54,6 @@ def test_files_of_spark(spark: SparkSession, tmp_path: Path, timestamps: str, la
     assert_same(spark, tmp_path / "t")
 
 
-def test_timestamps_are_instants_in_every_session_zone(spark: SparkSession, tmp_path: Path) -> None:
-    with conf(spark, {"spark.sql.session.timeZone": "America/New_York"}):
-        spark.sql("SELECT TIMESTAMP'2024-11-03 01:30:00' AS ts, TIMESTAMP'1850-01-01 00:00:00' AS old").write.parquet(
-            str(tmp_path / "t")
-        )
-        frame = assert_same(spark, tmp_path / "t")
-        assert frame.where("ts = TIMESTAMP'2024-11-03 01:30:00'").count() == 1
-
-
 @pytest.mark.parametrize("store_schema", [True, False])
 def test_files_of_pyarrow(spark: SparkSession, tmp_path: Path, store_schema: bool) -> None:
     table = pa.table(
@@ -97,22 +88,6 @@ def test_files_of_pyarrow(spark: SparkSession, tmp_path: Path, store_schema: boo
     options = {"data_page_version": "2.0", "compression": "zstd"} if store_schema else {}
     pq.write_table(table, tmp_path / "t.parquet", row_group_size=2, store_schema=store_schema, **options)
     assert_same(spark, tmp_path / "t.parquet")
-
-
-def test_int96_beyond_the_range_of_nanoseconds(spark: SparkSession, tmp_path: Path) -> None:
-    values = [dt.datetime(1600, 1, 1, 0, 0, 0, 1), dt.datetime(2500, 12, 31), None]
-    pq.write_table(
-        pa.table({"t": pa.array(values, pa.timestamp("us")), "s": pa.array([{"t": v} for v in values])}),
-        tmp_path / "t.parquet",
-    )
-    pq.write_table(
-        pa.table({"t": pa.array(values[1:], pa.timestamp("us"))}),
-        tmp_path / "int96.parquet",
-        use_deprecated_int96_timestamps=True,
-    )
-    assert_same(spark, tmp_path / "t.parquet")
-    frame = assert_same(spark, tmp_path / "int96.parquet")
-    assert frame.schema.simpleString() == "struct<t:timestamp>"
 
 
 def test_a_type_that_spark_refuses_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
@@ -236,22 +211,6 @@ def test_a_users_schema_is_the_projection(spark: SparkSession, tmp_path: Path, s
     ours = load(spark, path, schema)
     assert ours.schema == parquet(spark, path, schema).schema
     assert rows(ours) == rows(parquet(spark, path, schema))
-
-
-def test_a_schema_without_columns_counts_rows(spark: SparkSession, tmp_path: Path) -> None:
-    from pyspark.sql.types import StructType
-
-    path = files.write(tmp_path / "t.parquet", {"id": range(10)}, rows_per_group=3)
-    assert load(spark, path, StructType([])).count() == 10
-    assert load(spark, path, StructType([]), where="id >= 7").count() == 3
-
-
-def test_a_refused_conversion_names_file_and_column(spark: SparkSession, tmp_path: Path) -> None:
-    path = files.write(tmp_path / "t.parquet", {"id": [1]})
-    with pytest.raises(Exception, match="MISMATCH"):
-        parquet(spark, path, "id STRING").collect()
-    with pytest.raises(Exception, match=r"t\.parquet: column id is int64 in the file, which cannot be read as string"):
-        load(spark, path, "id STRING").collect()
 
 
 def test_names_that_differ_by_case(spark: SparkSession, tmp_path: Path) -> None:

@@ -156,12 +156,6 @@ def test_where_may_use_columns_outside_the_schema(spark: SparkSession, events: s
     assert rows(load(spark, events, "missing INT", where="id = 7")) == ["(None,)"]
 
 
-def test_where_applies_beside_pushed_filters(spark: SparkSession, events: str) -> None:
-    with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
-        frame = load(spark, events, where="id < 5", pushFilters="on")
-        assert sorted(row["id"] for row in frame.where("maybe > 1").collect()) == [2, 3, 4]
-
-
 def test_where_in_sql_options(spark: SparkSession, events: str) -> None:
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW picked USING bloomparquet"
@@ -204,32 +198,10 @@ def test_a_partition_time_needs_the_option_time_zone(spark: SparkSession, tmp_pa
         assert rows(load(spark, path, "id BIGINT", where=zoned, timeZone="America/New_York")) == ["(1,)"]
 
 
-def test_types_of_the_users_schema_do_not_change_where(spark: SparkSession, tmp_path: Path) -> None:
-    path = files.hive(
-        tmp_path / "t", {"p=01": {"i": pa.array([1, 2], pa.int32())}, "p=1": {"i": pa.array([3], pa.int32())}}, ["i"]
-    )
-    assert rows(load(spark, path, "i DOUBLE, p STRING", where="i >= 2 AND p = 1")) == ["(2.0, '01')", "(3.0, '1')"]
-
-
 def test_types_of_other_columns_may_differ_between_files(spark: SparkSession, tmp_path: Path) -> None:
     for i, other in enumerate(([1], ["text"], [{"x": 1}])):
         files.write(tmp_path / f"{i}.parquet", {"id": [i, 9], "other": other * 2})
     assert rows(load(spark, tmp_path, "id BIGINT", where="id IN (0, 2) AND other IS NOT NULL")) == ["(0,)", "(2,)"]
-
-
-def test_types_that_differ_between_arrow_and_spark(spark: SparkSession, tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "view": pa.array(["a", "b", None], pa.string_view()),
-            "dict": pa.array(["a", "b", None]).dictionary_encode(),
-            "json": pa.array(["{}", "[]", None], pa.json_()),
-            "list": pa.array([[1], [2], None], pa.list_view(pa.int32())),
-            "date64": pa.array([0, 86_400_000, None], pa.date64()),
-        }
-    )
-    path = files.write(tmp_path / "t.parquet", table)
-    where = "view = 'b' AND json = '[]' AND list IS NOT NULL AND date64 = '1970-01-02' AND NOT dict IN ('a')"
-    assert rows(load(spark, path, where=where)) == rows(parquet(spark, path).where(where)) != []
 
 
 @pytest.mark.parametrize(
