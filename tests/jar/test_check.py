@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 import bloomparquet as bp
 import pyspark_bloomparquet.cli  # noqa: F401 - adds the command
 from bloomparquet.errors import OptionError
-from pyspark_bloomparquet import SetupCheck, SetupReport, attach, check
+from pyspark_bloomparquet import SetupCheck, SetupReport, attach, check, configure, last_plan
 from pyspark_bloomparquet.jar import connect, session
 from tests.jar.test_other_engines import engine as engine
 from tests.support import files
@@ -220,9 +220,17 @@ def test_another_version_of_the_jar(monkeypatch: pytest.MonkeyPatch, pruned: Spa
         attach(pruned)
 
 
-def test_no_session() -> None:
+def test_other_objects_than_a_session(jar_spark: SparkSession) -> None:
     with pytest.raises(OptionError, match="takes a running SparkSession"):
         check("spark")
+    message = r"running SparkSession; found the Builder.*attach\(builder.getOrCreate\(\)\)"
+    with pytest.raises(OptionError, match=message):
+        attach(SparkSession.builder)
+    with pytest.raises(OptionError, match=r"SparkSession.builder; found the SparkSession .*use attach\(spark\)"):
+        configure(jar_spark)
+    for wrong in (jar_spark, "SELECT 1", jar_spark.range(1).groupBy("id")):
+        with pytest.raises(OptionError, match=f"a streaming query; found the {type(wrong).__name__} "):
+            last_plan(wrong)
 
 
 def doctor(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -158,13 +158,6 @@ def test_settings_of_a_server_are_kept(environment: None, monkeypatch: pytest.Mo
 PYTHON = ("spark.bloomparquet.python", "spark.bloomparquet.pythonPath")
 
 
-def test_jars_of_the_user_are_kept(environment: None) -> None:
-    builder = Builder(remote="local", jars="/mine.jar")
-    configure(builder)  # type: ignore[arg-type]
-    assert builder._options["spark.jars"].startswith("/mine.jar,")
-    assert set(initial()) == set(PYTHON)
-
-
 def test_connect_by_the_mode_of_the_api(environment: None) -> None:
     builder = Builder(**{"api.mode": "connect"})
     configure(builder)  # type: ignore[arg-type]

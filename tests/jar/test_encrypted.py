@@ -198,27 +198,6 @@ def test_without_keys_encrypted_files_are_read_whole(kms: SparkSession, readers:
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
 
 
-def test_wrong_keys_skip_nothing(kms: SparkSession, readers: Readers, lake: Path) -> None:
-    wanted = row(FILES - 1, GROUPS * ROWS - 1)
-    options = {**OPTIONS, "keyProvider": f"{MODULE}:wrong_key"}
-    ran = run(readers.jar(str(lake), **options).where(f"key = {wanted[1]}"))
-    assert ran.rows == texts([wanted])
-    assert (ran.plan.total, ran.plan.errors) == (0, FILES)
-
-
-WRONG = {
-    f"{MODULE}:fails": "key provider 'spark_kms:fails' raised RuntimeError",
-    "nobodys.keys:all": r"no module nobodys; .* looks for modules on PYTHONPATH, .*spark\.bloomparquet\.pythonPath",
-}
-
-
-@pytest.mark.parametrize("provider", WRONG)
-def test_a_wrong_provider_fails_the_query(kms: SparkSession, readers: Readers, lake: Path, provider: str) -> None:
-    with pytest.raises(Py4JJavaError, match=WRONG[provider]) as raised:
-        readers.jar(str(lake), **{**OPTIONS, "keyProvider": provider}).where("id = 1").collect()
-    assert SECRET not in str(raised.value)
-
-
 def test_a_key_that_spark_lacks_is_sparks_error(kms: SparkSession, readers: Readers, lake: Path) -> None:
     """Spark's reader and the planner get their keys separately."""
     later = str(lake / f"{LAYOUTS.index(('spark', 'later', False)):02}")

@@ -41,14 +41,6 @@ def test_auto_fpp_follows_the_row_groups_of_the_table(
     assert (plan.total, plan.kept) == (12, 1)
 
 
-@pytest.mark.parametrize("given", ["0", "1.5"])
-def test_a_wrong_number_of_row_groups_is_an_error(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
-    frame = jar_spark.range(3).toDF("a")
-    with pytest.raises(IllegalArgumentException, match=f"option bloomRowGroups is '{given}'; expected the number of"):
-        save(frame, tmp_path / "t", bloomColumns="a", bloomFpp="auto", bloomRowGroups=given)
-    assert not (tmp_path / "t").exists()
-
-
 @pytest.fixture
 def mixed(jar_spark: SparkSession) -> DataFrame:
     """Columns of many kinds, of which some profit from a filter."""
@@ -124,12 +116,20 @@ def test_a_useless_filter_is_left_out_with_a_warning(jar_spark: SparkSession, tm
     assert "so it is left out" in lines[0]
 
 
-@pytest.mark.parametrize("given", ["31", "129m", ""])
-def test_a_wrong_limit_is_an_error(jar_spark: SparkSession, tmp_path: Path, given: str) -> None:
-    with pytest.raises(
-        IllegalArgumentException, match=f"option bloomMaxBytes is '{given}'; expected a number of bytes"
-    ):
-        save(jar_spark.range(3), tmp_path / "x", bloomColumns="id", bloomMaxBytes=given)
+@pytest.mark.parametrize(
+    ("name", "given", "expected"),
+    [
+        *(("bloomMaxBytes", given, "a number of bytes") for given in ("31", "129m", "")),
+        *(("bloomFpp", given, "a number between 0 and 1") for given in ("0", "1", "NaN")),
+        *(("bloomRowGroups", given, "the number of") for given in ("0", "1.5")),
+    ],
+)
+def test_a_wrong_number_is_an_error(
+    jar_spark: SparkSession, tmp_path: Path, name: str, given: str, expected: str
+) -> None:
+    message = f"option {name} is '{given}'; expected {expected}"
+    with pytest.raises(IllegalArgumentException, match=message):
+        save(jar_spark.range(3), tmp_path / "x", **{"bloomColumns": "id", "bloomFpp": "auto", name: given})
     assert not (tmp_path / "x").exists()
 
 

@@ -16,9 +16,6 @@ from pyspark_bloomparquet import last_plan
 from tests.support.orc import OrcFile, columns_by_path
 from tests.support.spark import conf, rows
 
-REFUSALS = (PySparkException, Py4JJavaError)
-
-
 @pytest.fixture(scope="module")
 def mixed(jar_spark: SparkSession) -> DataFrame:
     return jar_spark.range(0, 3000, 1, 1).selectExpr(

@@ -201,15 +201,6 @@ def test_wrong_options_fail_before_any_write_or_delete(
         jar_spark.sql("DROP TABLE kept")
 
 
-@pytest.mark.parametrize("fpp", ["0", "1", "NaN"])
-def test_a_wrong_fpp_is_an_error(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path, fpp: str) -> None:
-    with pytest.raises(
-        IllegalArgumentException, match=f"option bloomFpp is '{fpp}'; expected a number between 0 and 1"
-    ):
-        frame.write.format("bloomparquet").option("bloomFpp", fpp).save(str(tmp_path / "x"))
-    assert not (tmp_path / "x").exists()
-
-
 def test_write_options_override_session_options(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
     prefix = "spark.datasource.bloomparquet."
     with conf(jar_spark, {prefix + "bloomColumns": "UserId", prefix + "compression": "gzip"}):
@@ -244,12 +235,3 @@ def test_table_options_apply_to_every_write(jar_spark: SparkSession, tmp_path: P
             assert rows(jar_spark.table("optioned")) == rows(values)
     finally:
         jar_spark.sql("DROP TABLE optioned")
-
-
-def test_rows_can_be_written_in_another_format(jar_spark: SparkSession, frame: DataFrame, tmp_path: Path) -> None:
-    frame.write.format("bloomparquet").save(str(tmp_path / "a"))
-    loaded = jar_spark.read.format("bloomparquet").load(str(tmp_path / "a")).where("UserId < 9000")
-    assert {Path(name).parent.name for name in loaded.inputFiles()} == {"a"}
-    for name in FORMATS:
-        loaded.write.format(name).save(str(tmp_path / name))
-        assert rows(jar_spark.read.parquet(str(tmp_path / name))) == rows(frame.where("UserId < 9000"))

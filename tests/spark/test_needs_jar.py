@@ -69,7 +69,3 @@ def test_bloomorc_needs_the_jar(spark: SparkSession, tmp_path: Path) -> None:
 def test_every_method_of_bloomorc_says_how_to_attach(call: Callable[[OrcSource], object], action: str) -> None:
     with pytest.raises(UnsupportedError, match=ATTACH.format(action)):
         call(OrcSource({"path": "x"}))
-
-
-def test_sources_have_their_names() -> None:
-    assert (DefaultSource.name(), OrcSource.name()) == ("bloomparquet", "bloomorc")

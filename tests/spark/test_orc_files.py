@@ -18,11 +18,9 @@ from bloomparquet.orc.file_tail import Writer, read_tails
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8
 from bloomparquet.orc.writer_quirks import (
-    are_bounds_usable,
     char_text,
     decimal_text,
     timestamp_millis,
-    usable_bounds,
     why_filters_unusable,
 )
 from bloomparquet.storage.files import ReadCount
@@ -140,17 +138,6 @@ def test_values_spark_wrote_are_held_and_absent_ones_denied(written: OrcFile, na
     assert taken <= absent * 0.1
 
 
-@pytest.mark.parametrize("name", [name for name in COLUMNS if name not in ("blob", "short", "long")])
-def test_bounds_that_spark_wrote_hold_the_values(written: OrcFile, name: str) -> None:
-    assert are_bounds_usable(written.tail, written.column(name))
-    for group, each in zip(written.row_groups(name, 0), written.statistics(name), strict=True):
-        assert each is not None
-        minimum, maximum = usable_bounds(written.tail, written.column(name), each)
-        assert minimum <= min(group)
-        assert max(group) <= maximum
-        assert (each.non_nulls, each.has_null) == (len(group), True)
-
-
 def test_char_is_hashed_padded_and_varchar_cut(java: Java) -> None:
     rows = [["ab", "abcdef", "x "], ["käseküche", "k", ""]]
     file = OrcFile.open(java("struct<a:char(5),b:varchar(3),c:string>", rows))
@@ -232,14 +219,6 @@ def test_streams_from_before_orc_101_are_read(java: Java, spark: SparkSession) -
         column = file.column(name)
         assert stripe.filter_kind(column) == BLOOM_FILTER
         assert (why_filters_unusable(file.tail, column, stripe) is None) == usable
-
-
-@pytest.mark.parametrize("codec", ["NONE", "SNAPPY", "LZ4", "ZSTD"])
-def test_every_compression_that_java_writes_is_read(java: Java, codec: str) -> None:
-    file = OrcFile.open(java("struct<a:bigint,b:string>", [[i, f"text {i}"] for i in range(300)], compress=codec))
-    assert file.tail.compression.codec.name == codec
-    assert count_held(file, "a")[:2] == count_held(file, "b")[:2] == (300, 300)
-    assert file.tail.stripe_statistics(0, 1).maximum == 299  # type: ignore[union-attr]
 
 
 def test_lzo_is_an_unsupported_error(java: Java) -> None:

@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from tests.support.spark import conf
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,27 +59,6 @@ def test_every_column_has_the_values_that_spark_reads(spark: SparkSession, writt
         if name == "blob":
             theirs = [None if value is None else bytes(value) for value in theirs]
         assert rows[name].to_pylist() == theirs, name
-
-
-PREDICATES = [
-    "id = 1234", "id IN (5, 3999, -1)", "tiny = -100", "text = 'käse 77'", "blob = X'6231323334'", "real = 25.5",
-    "day = DATE '2000-01-18'", "clock = TIMESTAMP_NTZ '2023-11-14 22:13:20'", "price = 12.34", "price < -6.9",
-    "flag AND id < 10", "place.n = 700", "text IS NULL AND id < 100", "NOT (id < 3990)", "clock IS NULL OR id = 8",
-    "tiny = 5 AND text = 'käse 130'",
-]  # fmt: skip
-
-
-def test_rows_equal_sparks_without_pruning(spark: SparkSession, written: str) -> None:
-    skipped = 0
-    with conf(spark, {"spark.sql.orc.filterPushdown": "false"}):
-        for where in PREDICATES:
-            ours = where.replace("TIMESTAMP_NTZ", "TIMESTAMP")
-            expected = sorted(row.id for row in spark.read.orc(written).where(where).select("id").collect())
-            assert sorted(bp.read_table(written, ours, columns=["id"])["id"].to_pylist()) == expected, where
-            row_groups = bp.plan(written, ours).row_group_counts
-            assert row_groups is not None
-            skipped += row_groups.total - row_groups.kept
-    assert skipped > 2 * len(PREDICATES)
 
 
 def test_padded_text_is_compared_as_it_is_stored(spark: SparkSession, tmp_path: Path) -> None:

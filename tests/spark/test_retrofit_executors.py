@@ -107,15 +107,6 @@ def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
     assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
 
 
-def test_error_names_executors_without_the_package(spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    before = contents(table)
-    hide = "import sys\nfor name in ('bloomparquet', 'pyspark_bloomparquet'): sys.modules[name] = None"
-    with workers(spark, tmp_path, hide), pytest.raises(bp.UnsupportedError, match="PYSPARK_PYTHON") as caught:
-        add_filters(spark, str(table), "Id")
-    assert "cannot import bloomparquet" in str(caught.value)
-    assert contents(table) == before
-
-
 def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: Path) -> None:
     with s3_server() as server:
         server.upload(table, "t")

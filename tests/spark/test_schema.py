@@ -102,13 +102,6 @@ def test_a_type_that_spark_refuses_is_an_error(spark: SparkSession, tmp_path: Pa
     assert rows(load(spark, path, "id BIGINT")) == ["(1,)"]
 
 
-def test_a_uuid_is_read_as_binary_by_a_users_schema(spark: SparkSession, tmp_path: Path) -> None:
-    path = files.write(tmp_path / "t.parquet", pa.table({"u": pa.array([bytes(range(16))], pa.uuid())}), ["u"])
-    assert rows(load(spark, path, "u BINARY")) == rows(parquet(spark, path, "u BINARY"))
-    frame = load(spark, path, "u BINARY", where="u = '00010203-0405-0607-0809-0a0b0c0d0e0f'")
-    assert frame.count() == 1
-
-
 def test_files_of_parquet_testing(spark: SparkSession, parquet_testing_dir: Path) -> None:
     compared = 0
     for path in sorted(parquet_testing_dir.rglob("*.parquet")):
@@ -158,18 +151,6 @@ def test_partition_columns_have_the_types_of_spark(spark: SparkSession, tmp_path
     }
     files.hive(tmp_path / "t", parts)
     assert_same(spark, tmp_path / "t")
-
-
-def test_directories_win_over_columns_of_the_same_name(spark: SparkSession, tmp_path: Path) -> None:
-    files.hive(tmp_path / "t", {"P=1": {"a": [1], "p": ["file"], "b": [2]}, "P=2": {"a": [3], "p": ["file"], "b": [4]}})
-    assert_same(spark, tmp_path / "t")
-
-
-def test_a_users_schema_reads_the_raw_partition_value(spark: SparkSession, tmp_path: Path) -> None:
-    files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=2": {"id": [2]}})
-    for kind in ("STRING", "DOUBLE"):
-        schema = f"id BIGINT, p {kind}"
-        assert rows(load(spark, tmp_path / "t", schema)) == rows(parquet(spark, tmp_path / "t", schema))
 
 
 def test_partition_timestamps_are_in_the_session_zone(spark: SparkSession, tmp_path: Path) -> None:
