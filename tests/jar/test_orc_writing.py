@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import IllegalArgumentException, PySparkException
+from pyspark.errors import IllegalArgumentException
 from pyspark.sql import DataFrame, SparkSession
 
 from bloomparquet.errors import unless_error
@@ -15,6 +14,7 @@ from bloomparquet.storage.files import ReadCount
 from pyspark_bloomparquet import last_plan
 from tests.support.orc import OrcFile, columns_by_path
 from tests.support.spark import conf, rows
+
 
 @pytest.fixture(scope="module")
 def mixed(jar_spark: SparkSession) -> DataFrame:

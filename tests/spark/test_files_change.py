@@ -16,11 +16,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.read.reader import make_reader
-from pyspark_bloomparquet.read.splits import SkippedFiles, Split
+from pyspark_bloomparquet.read.splits import Split
 from tests.support import changes
 from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, KEPT, SKIPPED, WHERE, Row
 from tests.support.scenarios import read
@@ -127,13 +126,6 @@ def test_inodes_of_another_machine_are_not_compared(path: Path) -> None:
         list(worker.batches())
 
 
-def test_skipped_files_are_packed_without_loss() -> None:
-    files = [FileInfo(f"/t/{i}.parquet", i, -i, (1 << 64) - 1 - i, 10**18 + i) for i in range(1000)]
-    packed = SkippedFiles.of(files)
-    assert packed.files() == files
-    assert len(packed.packed) < 20_000
-
-
 def test_plans_that_skip_nothing_check_nothing(path: Path) -> None:
     changes.write(path, KEPT, "a")
-    assert all(isinstance(split, Split) and split.skipped is None for split in Worker(path).splits)
+    assert all(isinstance(split, Split) and not split.skipped_files() for split in Worker(path).splits)

@@ -10,7 +10,7 @@ from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
 from bloomparquet.query import predicate as p
-from pyspark_bloomparquet.read.pushed_filters import filters_stay_in_their_scan, filters_to_predicate
+from pyspark_bloomparquet.read.pushed_filters import filters_to_predicate
 
 SCHEMA = T.StructType(
     [
@@ -87,9 +87,3 @@ def test_a_filter_of_certain_meaning_is_translated(pushed: ds.Filter, expected: 
 def test_a_filter_of_uncertain_meaning_is_left_out(pushed: ds.Filter) -> None:
     assert filters_to_predicate([pushed], SCHEMA) is None
     assert filters_to_predicate([pushed, ds.IsNotNull(("i",))], SCHEMA) == p.And(p.IsNotNull(("i",)))
-
-
-def test_unknown_spark_releases_are_taken_for_leaking() -> None:
-    assert filters_stay_in_their_scan("9.9.0") is False
-    assert filters_stay_in_their_scan("4.3.0") is False
-    assert filters_stay_in_their_scan("5.0.0.dev1") is False

@@ -101,17 +101,9 @@ def test_a_missing_column_with_a_dot_is_not_taken_for_a_field(tmp_path: Path) ->
         assert len(with_row_groups(reader)) == kept
 
 
-def test_push_filters_exists_only_where_safe_or_requested(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def made(mode: str) -> type:
-        return type(make_reader(options("/x", pushFilters=mode), ID))
-
-    assert [made(mode) for mode in ("auto", "on", "off")] == [BloomParquetReader, PushingReader, BloomParquetReader]
-    monkeypatch.setattr(reader_module, "filters_stay_in_their_scan", lambda: True)
-    assert made("auto") is BloomParquetReader  # in other workers Spark pushes nothing
-    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
-    assert [made(mode) for mode in ("auto", "on", "off")] == [PushingReader, PushingReader, BloomParquetReader]
+def test_push_filters_exists_only_where_requested() -> None:
+    made = [type(make_reader(options("/x", pushFilters=mode), ID)) for mode in ("auto", "on", "off")]
+    assert made == [BloomParquetReader, PushingReader, BloomParquetReader]
 
 
 def test_push_filters_on_is_an_error_on_a_spark_that_pushes_none(
@@ -161,7 +153,7 @@ def test_importing_the_source_imports_little() -> None:
 
 
 def test_memory_stays_below_three_row_groups(tmp_path: Path) -> None:
-    rows = 100_000
+    rows = 400_000
     text = [f"{i * 2654435761 % 2**32:020d}" for i in range(rows)]
     path = files.write(
         tmp_path / "t.parquet",

@@ -24,7 +24,6 @@ from bloomparquet.planning import planner
 from bloomparquet.planning.evidence.cache_directory import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.index.cache import PlanCache, process_cache
-from bloomparquet.planning.index.lookup import IndexDirectory
 from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import KEPT, ScanPlan
@@ -257,7 +256,18 @@ def _plan_listing(
 ) -> tuple[dict[str, Any], bytes]:
     """Plan the files of `listing` for `request`. Returns the answer and its data."""
     keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
-    plan_options = _plan_options(request, options, storages.index(options.index), cache)
+    plan_options = PlanOptions(
+        # Without a zone, a timestamp that needs one skips nothing.
+        timezone=agreed_zone(request["timeZone"], request["offsets"]),
+        case_sensitive=request["caseSensitive"],
+        on_filter_error=options.on_filter_error,
+        skip_corrupt=True,
+        strict=False,
+        exact_names=True,
+        reader_types=to_reader_types(request["readerTypes"]),
+        cache=cache,
+        index=storages.index(options.index),
+    )
     dataset = of_table(listing.dataset.with_keys(keys), request["table"], storages)
     dataset = replace(dataset, format=_FORMATS[request["format"]])
     predicate = to_predicate(request["predicate"])
@@ -273,23 +283,6 @@ def _plan_listing(
         answer["plan"]["explanation"] = plan.explain().to_dict()
     answer["revision"] = listing.revision
     return answer, data + (b"" if listing.revision == request["revision"] else listing.versions)
-
-
-def _plan_options(
-    request: dict[str, Any], options: PlannerOptions, index: str | IndexDirectory, cache: PlanCache
-) -> PlanOptions:
-    return PlanOptions(
-        # Without a zone, a timestamp that needs one skips nothing.
-        timezone=agreed_zone(request["timeZone"], request["offsets"]),
-        case_sensitive=request["caseSensitive"],
-        on_filter_error=options.on_filter_error,
-        skip_corrupt=True,
-        strict=False,
-        exact_names=True,
-        reader_types=to_reader_types(request["readerTypes"]),
-        cache=cache,
-        index=index,
-    )
 
 
 def to_answer(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:

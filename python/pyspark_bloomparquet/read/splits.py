@@ -23,22 +23,8 @@ from bloomparquet.query.predicate import Predicate
 from bloomparquet.storage.files import FileInfo
 
 
-@dataclass(frozen=True)
-class SkippedFiles:
-    """The local files that a plan skips, in the versions that were planned; compressed, because there may be many.
-
-    Tasks check that these files are unchanged: Spark keeps the splits of a DataFrame and runs them again, and a skipped
-    file that has changed meanwhile may hold matching rows.
-    """
-
-    packed: bytes
-
-    @classmethod
-    def of(cls, files: Sequence[FileInfo]) -> SkippedFiles:
-        return cls(zlib.compress(pickle.dumps(list(map(tuple, files))), level=1))
-
-    def files(self) -> list[FileInfo]:
-        return list(map(FileInfo._make, pickle.loads(zlib.decompress(self.packed))))
+def _pack(files: Sequence[FileInfo]) -> bytes:
+    return zlib.compress(pickle.dumps(list(map(tuple, files))), level=1)
 
 
 @dataclass(frozen=True)
@@ -46,15 +32,21 @@ class Split(InputPartition):
     """The part of a scan that one task reads: ``row_groups[i]`` of ``dataset.files[i]``.
 
     `dataset` has no keys: a task asks for its own. `where` is the load's predicate with its columns resolved. `host` is
-    the machine of the planner. The first split of a plan also has the `skipped` files, and checks that they are
-    unchanged.
+    the machine of the planner.
+
+    The first split of a plan also has the local files that the plan skips; `skipped`, compressed because there may be
+    many. Its task checks that they are unchanged: Spark keeps the splits of a DataFrame and runs them again, and a
+    skipped file that has changed meanwhile may hold matching rows.
     """
 
     dataset: Dataset
     row_groups: tuple[tuple[int, ...], ...]
     where: Predicate | None = None
-    skipped: SkippedFiles | None = None
+    skipped: bytes = _pack(())
     host: str = field(default_factory=socket.gethostname)
+
+    def skipped_files(self) -> list[FileInfo]:
+        return list(map(FileInfo._make, pickle.loads(zlib.decompress(self.skipped))))
 
     def comparable(self, files: Sequence[FileInfo]) -> list[FileInfo]:
         """`files`; on another machine than the planner's, without inodes and change times, which mean nothing there."""
@@ -82,7 +74,7 @@ def make_splits(plan: ScanPlan, *, max_partition_bytes: int, open_cost: int, min
         min_partitions=min_partitions,
     )
     splits = [_make_split(dataset, plan.where, pieces) for pieces in groups or [[]] * bool(skipped)]
-    return [replace(splits[0], skipped=SkippedFiles.of(skipped)), *splits[1:]] if skipped else splits
+    return [replace(splits[0], skipped=_pack(skipped)), *splits[1:]] if skipped else splits
 
 
 def _pieces(plan: ScanPlan) -> Iterator[Piece]:
