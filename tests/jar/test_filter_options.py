@@ -137,17 +137,3 @@ def test_a_limit_is_rounded_down_to_a_power_of_two(jar_spark: SparkSession, tmp_
     frame = jar_spark.range(300_000).selectExpr("xxhash64(id) AS a")
     (bloom,) = filters(save(frame, tmp_path / "t", bloomColumns="a", bloomMaxBytes=" 1023k", bloomFpp=0.0001)).values()
     assert bloom.num_bytes == 524_288
-
-
-def test_parquet_javas_options_make_its_own_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """An adaptive filter has at least 1 KiB; expected.ndv sets the size."""
-    frame = jar_spark.range(2_000).selectExpr("xxhash64(id) AS a", "concat('b', id % 3) AS b")
-    key = "parquet.bloom.filter."
-    adaptive = filters(save(frame, tmp_path / "t", bloomColumns="a,b", **{key + "adaptive.enabled": "true"}))
-    assert {column: bloom.num_bytes for (_, column), bloom in adaptive.items()} == {"a": 4096, "b": 1024}
-    expected = filters(save(frame, tmp_path / "t", bloomColumns="a,b", **{key + "expected.ndv#a": "100000"}))
-    assert {column: bloom.num_bytes for (_, column), bloom in expected.items()} == {"a": 131_072, "b": 32}
-    share = filters(save(frame, tmp_path / "t", bloomColumns="a,b", bloomFpp=0.5, **{key + "fpp#a": "0.001"}))
-    assert share[0, "a"].estimated_fpp <= TOLERANCE * 0.001
-    limited = filters(save(frame, tmp_path / "t", bloomColumns="a", **{key + "max.bytes": "1024"}))
-    assert limited[0, "a"].num_bytes == 1024

@@ -19,7 +19,6 @@ from pyspark.sql import functions as F  # noqa: N812
 import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from bloomparquet.parquet.bloom_filter.xxh64 import xxh64_int32, xxh64_int64
-from pyspark_bloomparquet import last_plan
 from tests.support.scenarios import ask_all
 from tests.support.spark import conf
 from tests.support.written_filters import ROWS_PER_GROUP, filtered_columns, filters, save
@@ -75,18 +74,6 @@ def test_each_row_group_has_its_own_filter(jar_spark: SparkSession, tmp_path: Pa
             expected.insert(xxh64_int64(values))
             assert np.array_equal(blooms[group, "n"].blocks, expected.blocks)
             assert (blooms[group, "n"].n_blocks == 1) == (len(values) == 1)
-
-
-def test_dictionary_encoded_chunks_have_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
-    """parquet-java's own filters are left out for fully dictionary encoded chunks."""
-    frame = jar_spark.range(10_000).selectExpr("concat('city-', id % 500) AS city")
-    path = save(frame, tmp_path / "t", bloomColumns="city")
-    (file,) = Path(path).glob("*.parquet")
-    assert pq.read_metadata(file).row_group(0).column(0).has_dictionary_page
-    assert file.stat().st_size < 30_000
-    assert filtered_columns(path) == {"city"}
-    loaded = jar_spark.read.format("bloomparquet").load(path).where("city = 'city-500'")
-    assert [(plan.total, plan.kept) for plan in last_plan(loaded)] == [(1, 0)]
 
 
 D = Decimal

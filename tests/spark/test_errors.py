@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from bloomparquet.errors import FormatError, OptionError
+from bloomparquet.errors import FormatError, OptionError, PlanError
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read.listing import LoadListing
 from tests.spark.compare import assert_same, load, parquet, rows
@@ -24,7 +24,7 @@ def schema(path: Path, **options: str) -> list[str]:
 
 def test_a_directory_without_parquet(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
-    with pytest.raises(FileNotFoundError, match="no data files here"):
+    with pytest.raises(PlanError, match="no data files here"):
         schema(tmp_path)
     files.write(tmp_path / "a.parquet", {"id": [1]})
     with pytest.raises(OptionError, match="pathGlobFilter, modifiedBefore and modifiedAfter exclude all 1 files"):

@@ -27,7 +27,6 @@ from tests.support.retrofit import (
     make_table,
     workers,
 )
-from tests.support.s3 import s3_server
 
 pytestmark = pytest.mark.slow
 
@@ -120,20 +119,6 @@ def test_a_killed_executor_leaves_the_old_index(spark: SparkSession, table: Path
     assert bp.read_index_info(str(table)).files == 6
     build_index(spark, str(table), files_per_task=3)
     assert_whole(table, 6)
-
-
-def test_a_table_in_a_bucket(spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    with s3_server() as s3:
-        s3.upload(table, "t")
-        url = s3.url("t").replace("s3://", "s3a://")
-        environment = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "NO_PROXY": "127.0.0.1"}
-        with workers(spark, tmp_path, f"import os; os.environ.update({environment!r})"):
-            info = build_index(spark, url, {"Id": bp.Bloom()}, files_per_task=3)
-        assert (info.files, info.segments, len(s3.names(f"t/{DIRECTORY}"))) == (6, 2, 3)
-        for file, numbers in enumerate(TABLE_IDS):
-            plan = bp.plan(url, f"Id = {numbers[-1]}")
-            assert plan.indexed == 6
-            assert [f"part {file}.parquet" in group.path for group in plan.kept_row_groups()] == [True]
 
 
 def test_only_what_one_attempt_returned_is_committed(table: Path) -> None:

@@ -8,9 +8,9 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
@@ -19,7 +19,7 @@ from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read import reader as reader_module
 from pyspark_bloomparquet.read.reader import BloomParquetReader, PushingReader, make_reader
-from pyspark_bloomparquet.read.splits import Piece, Split, group_pieces
+from pyspark_bloomparquet.read.splits import Split, first_of_splits
 from tests.support import files
 
 ID = T.StructType([T.StructField("id", T.LongType())])
@@ -30,30 +30,40 @@ def options(path: str, **given: str) -> Options:
     return Options.parse({"path": path, **given})
 
 
-def group(pieces: list[Piece], cores: int = 2) -> list[list[Piece]]:
-    return group_pieces(pieces, max_partition_bytes=128 * MB, open_cost=4 * MB, min_partitions=cores)
-
-
-def test_every_row_group_is_in_one_split_in_order() -> None:
-    pieces = [Piece(file, number, (file * 7 + number * 3) % 11 * MB) for file in range(50) for number in range(3)]
-    assert list(chain(*group(pieces))) == pieces
-
-
 @pytest.mark.parametrize(
-    ("pieces", "expected"),
+    ("files_and_lengths", "expected"),
     [
         ([], 0),
-        ([Piece(0, group, 10_000) for group in range(1000)], 2),  # one file of tiny row groups, 10 MB, on two cores
-        ([Piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
-        ([Piece(0, group, 500 * MB) for group in range(3)], 3),  # a row group is never split
-        ([Piece(0, group, MB) for group in range(1280)], 11),
-        ([Piece(0, 0, 500 * MB), *(Piece(1, group, MB) for group in range(9))], 2),
+        ([(0, 10_000)] * 1000, 2),  # one file of tiny row groups, 10 MB, on two cores
+        ([(file, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
+        ([(0, 500 * MB)] * 3, 3),  # a row group is never split
+        ([(0, MB)] * 1280, 11),
+        ([(0, 500 * MB), *[(1, MB)] * 9], 2),
     ],
 )
-def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None:
-    groups = group(pieces)
-    assert len(groups) == expected
-    assert all(len(some) == 1 or sum(piece.length for piece in some) <= 128 * MB for some in groups)
+def test_splits_are_few_and_balanced(files_and_lengths: list[tuple[int, int]], expected: int) -> None:
+    of_files, lengths = np.array(files_and_lengths, np.int64).reshape(-1, 2).T
+    limits = {"max_partition_bytes": 128 * MB, "open_cost": 4 * MB, "min_partitions": 2}
+    firsts = first_of_splits(of_files, lengths, **limits)
+    assert len(firsts) == expected
+    assert firsts == sorted(set(firsts))
+    assert firsts[:1] == [0][: len(lengths)]
+    assert all(len(some) == 1 or some.sum() <= 128 * MB for some in np.split(lengths, firsts[1:]) if len(some))
+
+
+def test_every_kept_row_group_is_in_one_split_in_order(tmp_path: Path) -> None:
+    for i in range(5):
+        files.write(tmp_path / f"{i}.parquet", {"id": range(i, 20, 5)}, rows_per_group=1)
+    options_of_splits = {"pushFilters": "off", "minPartitionNum": "3", "openCostInBytes": "1"}
+    splits = with_row_groups(make_reader(options(str(tmp_path), **options_of_splits), ID))
+    pairs = [
+        (file.path[-9], i)
+        for split in splits
+        for file, some in zip(split.dataset.files, split.row_groups)
+        for i in some
+    ]
+    assert pairs == [(str(file), i) for file in range(5) for i in range(4)]
+    assert len(splits) == 3
 
 
 def with_row_groups(reader: BloomParquetReader) -> list[Split]:

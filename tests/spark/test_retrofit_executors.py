@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from bloomparquet.writing.retrofit.change import AddFilters
 from pyspark_bloomparquet import add_filters
 from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 from tests.support.retrofit import (
-    actions,
     contents,
     data_files,
     filtered,
@@ -51,28 +49,6 @@ def test_a_killed_worker_fails_the_job_and_leaves_whole_files(spark: SparkSessio
     assert outcome.pop(str(doomed)) == "added"
     assert set(outcome.values()) <= {"added", "unchanged"}
     assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}
-    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
-
-
-def test_a_cancelled_job_is_an_error_and_leaves_whole_files(spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    doomed = Path(data_files(table)[0]).with_name("doomed.parquet")
-    os.rename(data_files(table)[0], doomed)
-    started = tmp_path / "started"
-    program = on_rename(f"open({str(started)!r}, 'w').close(); time.sleep(600)")
-
-    def cancel() -> None:
-        while not started.exists():
-            pass
-        spark.sparkContext.cancelAllJobs()
-
-    with workers(spark, tmp_path, program), ThreadPoolExecutor(1) as pool:
-        cancelled = pool.submit(cancel)
-        with pytest.raises(Exception, match=r"(?i)cancel"):
-            add_filters(spark, str(table), "Id")
-        cancelled.result()
-    assert [pq.read_table(path).num_rows > 0 for path in data_files(table)] == [True] * 6
-    outcome = actions(add_filters(spark, str(table), "Id"))
-    assert outcome["failed"] == 0
     assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
 
 

@@ -166,7 +166,11 @@ class Worker:
         """The answer, its data, and the cache that keeps what was read."""
         fatal, cache = False, process_cache
         try:
-            _check_request(request)
+            if request.get("version") != VERSION:
+                raise PlanError(
+                    f"the jar has version {request.get('version')} of the planner's protocol, and this Python package "
+                    f"has version {VERSION}; attach the jar of the same release"
+                )
             options = PlannerOptions.parse(request.get("options", {}))
             if options.cache:
                 cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
@@ -238,17 +242,6 @@ def _forget(numbers: frozenset[int]) -> None:
 def _first_line(error: BaseException) -> str:
     """The first line of an error's message, shortened; the name of its class if it has none."""
     return (str(error).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_LENGTH]
-
-
-def _check_request(request: dict[str, Any]) -> None:
-    """PlanError if this planner does not know the protocol or the file format of `request`."""
-    if request.get("version") != VERSION:
-        raise PlanError(
-            f"the jar has version {request.get('version')} of the planner's protocol, and this Python package "
-            f"has version {VERSION}; attach the jar of the same release"
-        )
-    if request["format"] not in _FORMATS:
-        raise PlanError(f"the planner does not know the file format {request['format']!r}")
 
 
 def _plan_listing(
