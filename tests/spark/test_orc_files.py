@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
 from py4j.java_gateway import get_field, set_field
 
+import bloomparquet as bp
 from bloomparquet.errors import UnsupportedError
 from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.file_tail import Writer, read_tails
@@ -52,7 +54,9 @@ Java = Callable[..., Path]
 def written(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> OrcFile:
     folder = tmp_path_factory.mktemp("orc") / "t"
     frame = spark.range(0, ROWS, 1, 1).selectExpr(
-        *(f"if(id % 7 = 3, null, {text}) as {name}" for name, text in COLUMNS.items()), "named_struct('x', id) as inner"
+        *(f"if(id % 7 = 3, null, {text}) as {name}" for name, text in COLUMNS.items()),
+        "named_struct('x', id) as inner",
+        "array(named_struct('at', cast(timestamp_micros(id * 1000001) as timestamp_ntz))) as more",
     )
     writer = frame.write.option("orc.bloom.filter.columns", ",".join([*COLUMNS, "inner.x"]))
     writer.option("orc.bloom.filter.fpp", "0.05").option("orc.row.index.stride", str(STRIDE)).orc(str(folder))
@@ -138,9 +142,24 @@ def test_values_spark_wrote_are_held_and_absent_ones_denied(written: OrcFile, na
     assert taken <= absent * 0.1
 
 
+def test_every_column_has_the_values_that_spark_reads(spark: SparkSession, written: OrcFile) -> None:
+    """Spark collects a timestamp as its machine's clock shows it, which is also how it was written."""
+    path = written.path
+    rows = bp.read_table(path)
+    assert rows.schema.field("clock").type == pa.timestamp("us")
+    moments = rows["moment"].cast(pa.timestamp("us"))
+    rows = rows.set_column(rows.schema.names.index("moment"), "moment", moments)
+    expected = [row.asDict(recursive=True) for row in spark.read.orc(path).collect()]
+    for name in (*COLUMNS, "inner", "more"):
+        theirs: list[Any] = [bytes(row[name]) if isinstance(row[name], bytearray) else row[name] for row in expected]
+        assert rows[name].to_pylist() == theirs, name
+
+
 def test_char_is_hashed_padded_and_varchar_cut(java: Java) -> None:
     rows = [["ab", "abcdef", "x "], ["käseküche", "k", ""]]
-    file = OrcFile.open(java("struct<a:char(5),b:varchar(3),c:string>", rows))
+    path = java("struct<a:char(5),b:varchar(3),c:string>", rows)
+    assert [bp.read_table(path, f"a = '{text}'").num_rows for text in ("ab   ", "ab", "käsek")] == [1, 0, 1]
+    file = OrcFile.open(path)
     assert not_held(file, "a", hash_bytes([b"ab", b"ab   ", "käsek".encode()])) == [True, False, False]
     assert not_held(file, "a", hash_bytes([char_text("ab", 5), char_text("käseküche", 5)])) == [False, False]
     assert not_held(file, "b", hash_bytes([b"abcdef", b"abc", b"k"])) == [True, False, False]
