@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -233,25 +231,22 @@ def test_other_objects_than_a_session(jar_spark: SparkSession) -> None:
             last_plan(wrong)
 
 
-def doctor(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).parent / "bloomparquet"
-    command = [program, "doctor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **env})
-
-
-def test_doctor_names_an_old_java(tmp_path: Path) -> None:
+def test_doctor_names_an_old_java(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     java = script(tmp_path / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
-    done = doctor(JAVA_HOME=str(tmp_path))
-    assert done.returncode == 1
-    assert done.stdout.startswith(f'PROBLEM  Java: {java} is version "11.0.22". Spark 4 needs Java 17 or newer')
-    done = doctor(JAVA_HOME=str(tmp_path / "none"))
-    assert (done.returncode, done.stdout.partition(".")[0][:30]) == (1, "PROBLEM  Java: there is no " + "/tm")
+    for home, problem in (
+        (tmp_path, f'{java} is version "11.0.22". Spark 4 needs Java 17 or newer'),
+        (tmp_path / "none", f"there is no {tmp_path}/none/bin/java"),
+    ):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        done = run("doctor")
+        assert done.code == 1
+        assert done.out.startswith(f"PROBLEM  Java: {problem}")
 
 
 def test_doctor(pruned: SparkSession, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the session of the tests, which it must not stop."""
     stopped: list[SparkSession] = []
-    monkeypatch.setattr(SparkSession, "stop", stopped.append)
+    monkeypatch.setattr(SparkSession, "stop", lambda self: stopped.append(self))
     path = files.write(tmp_path / "a.parquet", {"id": list(range(10))}, ["id"])
     done = run("doctor", "--conf", "test.doctor=given", "--json", path, "/nowhere")
     assert (done.code, len(stopped), pruned.conf.get("test.doctor")) == (1, 1, "given")

@@ -37,6 +37,7 @@ def options(path: str, **given: str) -> Options:
         ([(0, 10_000)] * 1000, 2),  # one file of tiny row groups, 10 MB, on two cores
         ([(file, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
         ([(0, 500 * MB)] * 3, 3),  # a row group is never split
+        ([(0, 70 * MB)] * 3, 3),  # two of them are more than the limit
         ([(0, MB)] * 1280, 11),
         ([(0, 500 * MB), *[(1, MB)] * 9], 2),
     ],
