@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.orc as po
@@ -245,11 +246,11 @@ def test_doctor_names_an_old_java(tmp_path: Path, run: Run, monkeypatch: pytest.
 
 def test_doctor(pruned: SparkSession, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the session of the tests, which it must not stop."""
-    stopped: list[SparkSession] = []
-    monkeypatch.setattr(SparkSession, "stop", lambda self: stopped.append(self))
+    stop = Mock()
+    monkeypatch.setattr(SparkSession, "stop", stop)
     path = files.write(tmp_path / "a.parquet", {"id": list(range(10))}, ["id"])
     done = run("doctor", "--conf", "test.doctor=given", "--json", path, "/nowhere")
-    assert (done.code, len(stopped), pruned.conf.get("test.doctor")) == (1, 1, "given")
+    assert (done.code, stop.call_count, pruned.conf.get("test.doctor")) == (1, 1, "given")
     checks = json.loads(done.out.splitlines()[-1])
     assert [each["subject"] for each in checks if each["ok"] is False] == ["/nowhere"]
     assert checks[0]["subject"] == "Java"
