@@ -196,7 +196,7 @@ def test_strings_that_are_not_utf8_keep_their_bytes() -> None:
         (pa.array([1.5]), T.FloatType()),
         (pa.array([Decimal("1.55")]), T.DecimalType(10, 1)),
         (pa.array([Decimal("12345.5")]), T.DecimalType(3, 1)),
-        (pa.array([1], pa.timestamp("ns")), T.TimestampType()),
+        (pa.array([1_000], pa.timestamp("ns")), T.TimestampType()),
         (pa.array([1], pa.timestamp("us", "UTC")), T.TimestampNTZType()),
         (pa.array([[1]]), INT),
         (pa.array([1]), T.ArrayType(INT)),
