@@ -29,9 +29,9 @@ from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
-from tests.support import files, spark_kms
+from tests.support import spark_kms
 from tests.support.kms import full_text, reveals
-from tests.support.scenarios import PRUNED, Readers, ask_all, run, texts
+from tests.support.scenarios import Readers, ask_all, run, texts
 from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
 from tests.support.spark_log import explained, recorded, text_below
@@ -169,21 +169,6 @@ def test_encrypted_filters_prune_and_lose_no_row(kms: SparkSession, readers: Rea
         assert plan.skipped["bloom"] > 0.8 * GROUPS * len(filtered)
     everything = sorted(row(file, at) for file in range(FILES) for at in range(GROUPS * ROWS))
     assert sorted(map(tuple, readers.oracle(str(lake), recursiveFileLookup="true").collect())) == everything
-
-
-def test_runtime_predicates_prune_encrypted_files(
-    kms: SparkSession, readers: Readers, lake: Path, tmp_path: Path
-) -> None:
-    wanted = row(0, ROWS + 7)
-    dimension = {"k": [wanted[1], row(2, 5)[1]], "name": ["wanted", "other"]}
-    readers.oracle(files.write(tmp_path / "d.parquet", dimension)).createOrReplaceTempView("d")
-    settings = {"spark.sql.parquet.filterPushdown": "false", "spark.datasource.bloomparquet.keyProvider": PROVIDER}
-    with conf(kms, {**settings, **PRUNED}):
-        readers.oracle(str(lake), recursiveFileLookup="true").createOrReplaceTempView("f")
-        frame = kms.sql("SELECT f.id, f.key, f.text FROM f JOIN d ON f.key = d.k WHERE d.name = 'wanted'")
-        assert [tuple(row) for row in frame.collect()] == [wanted]
-    (plan,) = (each for each in last_plan(frame) if each.total > GROUPS)
-    assert plan.skipped["bloom"] > GROUPS * FILES // 2
 
 
 def test_without_keys_encrypted_files_are_read_whole(kms: SparkSession, readers: Readers, lake: Path) -> None:

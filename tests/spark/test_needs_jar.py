@@ -13,8 +13,7 @@ from pyspark.sql.types import StructType
 import bloomparquet as bp
 from bloomparquet.errors import UnsupportedError
 from pyspark_bloomorc import DefaultSource as OrcSource
-from pyspark_bloomparquet import DefaultSource, add_filters
-from tests.spark.compare import load, rows
+from pyspark_bloomparquet import DefaultSource
 
 WRITE = r'format\("bloomparquet"\) writes with the jar only.*attach\(spark\).*df.write.parquet.*add_filters'
 ATTACH = r'format\("bloomorc"\) {} with the jar only; call pyspark_bloomparquet.attach\(spark\)'
@@ -27,14 +26,6 @@ def test_a_write_is_an_error_and_changes_no_file(spark: SparkSession, tmp_path: 
     with pytest.raises(Exception, match=WRITE):
         spark.range(9).write.format("bloomparquet").mode("overwrite").save(path)
     assert {file: file.read_bytes() for file in Path(path).iterdir()} == before
-
-
-def test_the_advice_of_the_write_error_works(spark: SparkSession, tmp_path: Path) -> None:
-    path = str(tmp_path / "t")
-    spark.range(100).selectExpr("id * 7919 % 1009 AS id").coalesce(1).write.parquet(path)
-    assert [row.action for row in add_filters(spark, path, bloom=["id"]).collect()] == ["added"]
-    assert bp.plan(path, "id = 8").skipped["bloom"] == 1
-    assert rows(load(spark, path, where="id = 856")) == ["(856,)"]
 
 
 def test_a_stream_is_an_error(spark: SparkSession, tmp_path: Path) -> None:

@@ -78,9 +78,3 @@ def test_push_filters_on_is_right_for_one_query(
         frame = load(spark, data, pushFilters="on", **small).where(predicate)
         assert ids(frame) == expected
         assert partitions(frame) == max(1, len(expected))
-
-
-@needs_pushing
-def test_push_filters_on_needs_the_setting_of_spark(spark: SparkSession, data: str) -> None:
-    with conf(spark, {ENABLED: "false"}), pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
-        load(spark, data, pushFilters="on").where("id = 1").collect()
