@@ -79,7 +79,7 @@ def test_failed_file_is_unchanged_and_others_are_done(spark: SparkSession, table
 @pytest.mark.parametrize(
     ("asked", "leaves"),
     [
-        ({"iD": bp.Bloom(fpp=0.1), ("ST", "X"): None, "`A.b`": None}, {"Id", "st.x", "a.b"}),
+        ({"iD": bp.Bloom(fpp=0.1), ("ST", "X"): bp.Bloom(), "`A.b`": bp.Bloom()}, {"Id", "st.x", "a.b"}),
         (["A.B", "`St`.`x`"], {"a.b", "st.x"}),
     ],
 )
