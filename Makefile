@@ -10,7 +10,7 @@ LOCK    ?=
 MATRIX  ?= 4.0 4.1 4.2
 # The tests that depend on how a release of Spark plans, reads and writes; options are checked by our own code on every
 # release. All tests: make test-matrix MATRIX_TESTS=tests/jar
-WRITES       := save_modes_equal_parquets partitions_and_compression_equal_parquets rows_can_be_written_in_another_format \
+WRITES       := save_modes_equal_parquets partitions_and_compression_equal_parquets \
                 dynamic_partition_overwrite_keeps_other_partitions table_options_apply_to_every_write
 MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files short_reads) \
                 $(patsubst %,tests/jar/test_writing.py::test_%,$(WRITES))

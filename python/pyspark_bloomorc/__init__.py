@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 from pyspark.sql.datasource import DataSource
 
-from pyspark_bloomparquet.options.option import ORC
+from pyspark_bloomparquet.options.table import ORC
 from pyspark_bloomparquet.source import needs_jar
 
 

@@ -10,6 +10,7 @@ Spark. So each name is imported when it is first used.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,37 +46,24 @@ __all__ = [
 ]
 
 
+_HOMES = {
+    "DefaultSource": "source",
+    "SetupCheck": "jar.check",
+    "SetupReport": "jar.check",
+    "add_filters": "retrofit.retrofit",
+    "build_index": "indexing.build",
+    "check": "jar.check",
+    "read_delta": "tables.delta",
+    "read_iceberg": "tables.iceberg",
+    "refresh_index": "indexing.build",
+    "shrink_filters": "retrofit.retrofit",
+}
+"""The modules of names that are not in ``jar.session``."""
+
+
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        import bloomparquet
-
-        return bloomparquet.__version__
-    if name == "DefaultSource":
-        from pyspark_bloomparquet.source import DefaultSource
-
-        return DefaultSource
-    if name in ("add_filters", "shrink_filters"):
-        from pyspark_bloomparquet.retrofit import retrofit
-
-        return getattr(retrofit, name)
-    if name in ("build_index", "refresh_index"):
-        from pyspark_bloomparquet.indexing import build
-
-        return getattr(build, name)
-    if name == "read_delta":
-        from pyspark_bloomparquet.tables.delta import read_delta
-
-        return read_delta
-    if name == "read_iceberg":
-        from pyspark_bloomparquet.tables.iceberg import read_iceberg
-
-        return read_iceberg
-    if name in ("SetupCheck", "SetupReport", "check"):
-        from pyspark_bloomparquet.jar import check
-
-        return getattr(check, name)
-    if name in __all__:
-        from pyspark_bloomparquet.jar import session
-
-        return getattr(session, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return import_module("bloomparquet").__version__
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'jar.session')}"), name)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from bloomparquet.errors import UnsupportedError
-from pyspark_bloomparquet.options.option import ORC, PARQUET, Source
+from pyspark_bloomparquet.options.table import ORC, PARQUET, Source
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter

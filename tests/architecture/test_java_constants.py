@@ -13,8 +13,7 @@ from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP
 from bloomparquet.writing.retrofit.change import ShrinkFilters
 from pyspark_bloomparquet.jar import protocol
 from pyspark_bloomparquet.options import load
-from pyspark_bloomparquet.options.option import Option
-from pyspark_bloomparquet.options.table import OPTIONS, PLANNER
+from pyspark_bloomparquet.options.table import OPTIONS, PLANNER, Option
 
 SOURCES = Path(__file__).resolve().parents[2] / "jvm-shim" / "src" / "main" / "java"
 TEXT = "\n".join(file.read_text() for file in SOURCES.rglob("*.java"))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.orc as po
@@ -19,13 +18,13 @@ from pyspark.errors import SparkNoSuchElementException
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
+import pyspark_bloomparquet.cli  # noqa: F401 - adds the command
 from bloomparquet.errors import OptionError
-from pyspark_bloomparquet import SetupCheck, SetupReport, attach, check, jar_path
-from pyspark_bloomparquet.jar import session
+from pyspark_bloomparquet import SetupCheck, SetupReport, attach, check, configure, last_plan
+from pyspark_bloomparquet.jar import connect, session
 from tests.jar.test_other_engines import engine as engine
-from tests.jar.test_plain_processes import run
 from tests.support import files
-from tests.support.class_archive import JAVA_FLAGS
+from tests.support.commands import Run
 from tests.support.scenarios import PRUNED, UNPRUNED
 from tests.support.spark import conf
 
@@ -86,17 +85,9 @@ def test_a_sound_session(pruned: SparkSession, tmp_path: Path) -> None:
     assert f"read {(tmp_path / 'a.orc').as_uri()}" in str(report)
 
 
-def test_files_without_a_column_that_conditions_can_be_about(pruned: SparkSession, tmp_path: Path) -> None:
-    path = files.write(tmp_path / "a.parquet", {"l": [[1], [2]]}, [])
-    report = check(pruned, path)
-    assert report.ok
-    assert [each.ok for each in report if each.subject == path] == [None]
-
-
-@pytest.mark.parametrize("missing", ["/nowhere", "nowhere://x/y"])
-def test_a_path_that_spark_cannot_read(pruned: SparkSession, missing: str) -> None:
-    (only,) = problems(check(pruned, missing))
-    assert only.subject == missing
+def test_a_path_that_spark_cannot_read(pruned: SparkSession) -> None:
+    (only,) = problems(check(pruned, "nowhere://x/y"))
+    assert only.subject == "nowhere://x/y"
 
 
 def test_pruning_is_off(pruned: SparkSession) -> None:
@@ -206,6 +197,10 @@ class _Remote:
 
 def test_spark_connect() -> None:
     assert "Start the server with --jars" in problem(check(_Remote(None)))
+    with pytest.warns(UserWarning, match="Start the server with --jars"):
+        attach(_Remote(None))
+    with pytest.raises(bp.UnsupportedError, match="Start the server with --jars"):
+        connect.plans_in_metrics(SimpleNamespace(sparkSession=_Remote(None)))
     assert "Install the same version of both" in problem(check(_Remote("0.0.1")))
     report = check(_Remote(bp.__version__))
     assert report.ok
@@ -217,72 +212,46 @@ def test_a_spark_that_is_not_tested(monkeypatch: pytest.MonkeyPatch, pruned: Spa
     assert problem(check(pruned)).endswith("The jar is tested with Spark 9.9")
 
 
-def test_no_session() -> None:
+def test_another_version_of_the_jar(monkeypatch: pytest.MonkeyPatch, pruned: SparkSession) -> None:
+    monkeypatch.setattr(bp, "__version__", "0.0.7")
+    assert "Install the same version of both" in str(problems(check(pruned))[0])
+    with pytest.warns(UserWarning, match="this Python, which plans, has bloomparquet 0.0.7: install the same version"):
+        attach(pruned)
+
+
+def test_other_objects_than_a_session(jar_spark: SparkSession) -> None:
     with pytest.raises(OptionError, match="takes a running SparkSession"):
         check("spark")
+    message = r"running SparkSession; found the Builder.*attach\(builder.getOrCreate\(\)\)"
+    with pytest.raises(OptionError, match=message):
+        attach(SparkSession.builder)
+    with pytest.raises(OptionError, match=r"SparkSession.builder; found the SparkSession .*use attach\(spark\)"):
+        configure(jar_spark)
+    for wrong in (jar_spark, "SELECT 1", jar_spark.range(1).groupBy("id")):
+        with pytest.raises(OptionError, match=f"a streaming query; found the {type(wrong).__name__} "):
+            last_plan(wrong)
 
 
-CLUSTER = """
-from pyspark_bloomparquet import attach, check
-home, own, empty, other, flags = sys.argv[1:]
-spark = start("local-cluster[2,1,1024]", home, empty, **{
-    "spark.executor.memory": "512m", "spark.executor.extraJavaOptions": flags, "spark.task.maxFailures": "1",
-    "spark.driver.extraClassPath": own + os.pathsep + other,
-}).getOrCreate()
-spark.sparkContext.setLogLevel("OFF")
-broken = str(check(spark))
-spark.stop()
-print()
-print(json.dumps(broken))
-"""
-
-
-@pytest.mark.slow
-def test_executors_without_the_jar_and_two_jars(tmp_path: Path) -> None:
-    """The jar's name is among the application's jars, so Spark sends that file; it is another one."""
-    empty, other = tmp_path / "e" / jar_path().name, tmp_path / "o" / "old.jar"
-    for each in (empty, other):
-        each.parent.mkdir()
-    with zipfile.ZipFile(empty, "w") as jar:
-        jar.writestr("README", "")
-    with zipfile.ZipFile(jar_path()) as own, zipfile.ZipFile(other, "w") as jar:
-        for name in own.namelist()[:-1]:
-            jar.writestr(name, own.read(name))
-    broken = run(CLUSTER, tmp_path, str(empty), str(other), JAVA_FLAGS)
-    lines = [line for line in broken.splitlines() if line.startswith("PROBLEM")]
-    assert len(lines) == 2, broken
-    assert f"driver: two jars of bloomparquet that differ, {jar_path()} and {other}" in lines[0]
-    assert "executors: one or more lack the jar" in lines[1]
-
-
-def doctor(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-    program = Path(sys.executable).parent / "bloomparquet"
-    command = [program, "doctor", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **env})
-
-
-def test_doctor_names_an_old_java(tmp_path: Path) -> None:
+def test_doctor_names_an_old_java(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     java = script(tmp_path / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
-    done = doctor(JAVA_HOME=str(tmp_path))
-    assert done.returncode == 1
-    assert done.stdout.startswith(f'PROBLEM  Java: {java} is version "11.0.22". Spark 4 needs Java 17 or newer')
-    done = doctor(JAVA_HOME=str(tmp_path / "none"))
-    assert (done.returncode, done.stdout.partition(".")[0][:30]) == (1, "PROBLEM  Java: there is no " + "/tm")
+    for home, problem in (
+        (tmp_path, f'{java} is version "11.0.22". Spark 4 needs Java 17 or newer'),
+        (tmp_path / "none", f"there is no {tmp_path}/none/bin/java"),
+    ):
+        monkeypatch.setenv("JAVA_HOME", str(home))
+        done = run("doctor")
+        assert done.code == 1
+        assert done.out.startswith(f"PROBLEM  Java: {problem}")
 
 
-def test_doctor_refuses_a_setting_without_a_value() -> None:
-    done = doctor("--conf", "spark.master")
-    assert done.returncode == 2
-    assert "expected KEY=VALUE" in done.stderr
-
-
-@pytest.mark.slow
-def test_doctor(tmp_path: Path) -> None:
+def test_doctor(pruned: SparkSession, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the session of the tests, which it must not stop."""
+    stop = Mock()
+    monkeypatch.setattr(SparkSession, "stop", stop)
     path = files.write(tmp_path / "a.parquet", {"id": list(range(10))}, ["id"])
-    settings = ("--conf", "spark.master=local[1]", "--conf", "spark.ui.enabled=false", "--json")
-    done = doctor(*settings, path, "/nowhere", SPARK_SUBMIT_OPTS=JAVA_FLAGS)
-    assert done.returncode == 1, done.stderr[-2000:]
-    checks = json.loads(done.stdout.splitlines()[-1])
+    done = run("doctor", "--conf", "test.doctor=given", "--json", path, "/nowhere")
+    assert (done.code, stop.call_count, pruned.conf.get("test.doctor")) == (1, 1, "given")
+    checks = json.loads(done.out.splitlines()[-1])
     assert [each["subject"] for each in checks if each["ok"] is False] == ["/nowhere"]
     assert checks[0]["subject"] == "Java"
     assert {path, "planner", "executors", "extension"} <= {each["subject"] for each in checks if each["ok"]}

@@ -59,6 +59,15 @@ batches = spark.readStream.schema("id BIGINT").parquet(path).writeStream.format(
 stream = batches.start()
 stream.awaitTermination(60)
 out["stream"] = refused(lambda: bloom.last_plan(stream))
+
+class Plain(bloom.DefaultSource):  # without the jar; its workers run in the directory of the session
+    @classmethod
+    def name(cls):
+        return "plain"
+
+spark.dataSource.register(Plain)
+relative = spark.read.format("plain").option("where", "id = 4711").load(sys.argv[2])
+out["relative"] = [list(row) for row in relative.collect()]
 print("answer", json.dumps(out))
 spark.stop()
 """
@@ -75,7 +84,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def run(path: str, home: Path) -> dict[str, Any]:
     done = subprocess.run(
-        [sys.executable, "-c", SERVER, path],
+        [sys.executable, "-c", SERVER, path, os.path.relpath(path, home)],
         cwd=home, check=False, capture_output=True, text=True,
         # With SPARK_TESTING, the server takes a free port.
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1", "SPARK_LOCAL_IP": "127.0.0.1"},
@@ -101,6 +110,7 @@ def test_a_server_with_the_jar_prunes_for_its_client(path: str, tmp_path: Path) 
     ]
     assert answer["off"] == [[[4711]], [[False, 0, 0, {"statistics": 0, "bloom": 0}, "row group"]]]
     assert "only in the UI of the server" in answer["stream"]
+    assert answer["relative"] == [[4711]]
 
 
 class Builder:
@@ -146,13 +156,6 @@ def test_settings_of_a_server_are_kept(environment: None, monkeypatch: pytest.Mo
 
 
 PYTHON = ("spark.bloomparquet.python", "spark.bloomparquet.pythonPath")
-
-
-def test_jars_of_the_user_are_kept(environment: None) -> None:
-    builder = Builder(remote="local", jars="/mine.jar")
-    configure(builder)  # type: ignore[arg-type]
-    assert builder._options["spark.jars"].startswith("/mine.jar,")
-    assert set(initial()) == set(PYTHON)
 
 
 def test_connect_by_the_mode_of_the_api(environment: None) -> None:

@@ -27,7 +27,7 @@ UNNAMED = r"expected one of the functions that spark\.bloomparquet\.keyProviders
 TAKEN, NOTHING = "taken", "no effect"
 
 SETTINGS = ("python", "pythonPath", "keyProviders", "cacheDirectory", "cacheMaxBytes")
-HARMLESS = ("planning", "cache", "index", "onFilterError", "pushFilters")
+HARMLESS = ("planning", "index", "pushFilters")
 OPTIONS = (*HARMLESS, "keyProvider", "unnamed keyProvider")
 WAYS = ("option", "OPTIONS", "TBLPROPERTIES", "session", "SET", "spark.conf.set", "application")
 TABLE: dict[str, dict[str, str]] = {
@@ -73,9 +73,7 @@ def value_of(name: str, canary: Path) -> tuple[str, str]:
         "cacheDirectory": str(canary.parent / "cache"),
         "cacheMaxBytes": "many",
         "planning": "off",
-        "cache": "perhaps",
         "index": "of",
-        "onFilterError": "perhaps",
         "pushFilters": "off",
         "keyProvider": f"{MODULE}:fails",
         "unnamed keyProvider": "os:abort",
@@ -113,8 +111,6 @@ def ask(readers: Readers, path: str, way: str, name: str, value: str) -> Any:
 EFFECTS = {
     "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected a size such as 128m or 1g",
     "index": "option index is 'of'; expected auto, off or a directory with a slash",
-    "cache": "option cache is 'perhaps'; expected true or false",
-    "onFilterError": "option onFilterError is 'perhaps'; expected keep or fail",
     "keyProvider": "raised RuntimeError|no module spark_kms",
 }
 
@@ -162,16 +158,6 @@ def test_only_a_named_key_provider_is_called(readers: Readers, four_files: str) 
     with pytest.raises(Exception, match="keyProvider is not of the form module:function") as raised:
         readers.jar(four_files, keyProvider="0123456789abcdef")
     assert "0123456789abcdef" not in str(raised.value)
-
-
-def test_sql_cannot_set_the_planners_python(readers: Readers, four_files: str, canary: Path, tmp_path: Path) -> None:
-    pythons = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), str(canary))
-    with (
-        conf(readers.spark, {"spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false"}),
-        conf(readers.spark, pythons),
-    ):
-        assert run(readers.jar(four_files).where("id = 6")).plan.kept == 1
-    assert not (tmp_path / "was-run").exists()
 
 
 def test_attach_sets_its_python_without_sql(jar_spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ writers, and a lookup in each of their row groups.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,9 +29,9 @@ from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.storage.files import LocalStorage, ReadCount
 from pyspark_bloomparquet import ScanSummary, last_plan
-from tests.support import files, spark_kms
+from tests.support import spark_kms
 from tests.support.kms import full_text, reveals
-from tests.support.scenarios import PRUNED, Readers, ask_all, run, texts
+from tests.support.scenarios import Readers, ask_all, run, texts
 from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
 from tests.support.spark_log import explained, recorded, text_below
@@ -42,12 +43,7 @@ COLUMNS: dict[str, dict[str, list[str]]] = {
     "uniform": {},
 }
 """The master keys of columns. In "first" the first column has its own key."""
-LAYOUTS = [
-    (writer, columns, plaintext)
-    for writer in ("spark", "pyarrow", "bloomparquet")
-    for columns in COLUMNS
-    for plaintext in (False, True)
-]
+LAYOUTS = list(itertools.product(("spark", "pyarrow", "bloomparquet"), COLUMNS, (False, True)))
 OFFSETS: dict[str, Callable[[int, int], tuple[int | None, int]]] = {
     "missing": lambda start, size: (None, size),
     "at zero": lambda start, size: (0, size),
@@ -175,32 +171,6 @@ def test_encrypted_filters_prune_and_lose_no_row(kms: SparkSession, readers: Rea
     assert sorted(map(tuple, readers.oracle(str(lake), recursiveFileLookup="true").collect())) == everything
 
 
-def test_encrypted_files_that_the_jar_reads_are_pruned(kms: SparkSession, readers: Readers, lake: Path) -> None:
-    hadoop = kms.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
-    hadoop.set("fs.viewfs.mounttable.encrypted.link./data", lake.as_uri())
-    options = {"recursiveFileLookup": "true", "keyProvider": PROVIDER}
-    expected = row(0, GROUPS * ROWS - 1)
-    frame = readers.jar("viewfs://encrypted/data", **options).where(f"id = {expected[0]}")
-    assert list(map(tuple, frame.collect())) == [expected]
-    (plan,) = last_plan(frame)
-    assert (plan.total, plan.kept, plan.errors) == (GROUPS * FILES, 1, 0)
-
-
-def test_runtime_predicates_prune_encrypted_files(
-    kms: SparkSession, readers: Readers, lake: Path, tmp_path: Path
-) -> None:
-    wanted = row(0, ROWS + 7)
-    dimension = {"k": [wanted[1], row(2, 5)[1]], "name": ["wanted", "other"]}
-    readers.oracle(files.write(tmp_path / "d.parquet", dimension)).createOrReplaceTempView("d")
-    settings = {"spark.sql.parquet.filterPushdown": "false", "spark.datasource.bloomparquet.keyProvider": PROVIDER}
-    with conf(kms, {**settings, **PRUNED}):
-        readers.oracle(str(lake), recursiveFileLookup="true").createOrReplaceTempView("f")
-        frame = kms.sql("SELECT f.id, f.key, f.text FROM f JOIN d ON f.key = d.k WHERE d.name = 'wanted'")
-        assert [tuple(row) for row in frame.collect()] == [wanted]
-    (plan,) = (each for each in last_plan(frame) if each.total > GROUPS)
-    assert plan.skipped["bloom"] > GROUPS * FILES // 2
-
-
 def test_without_keys_encrypted_files_are_read_whole(kms: SparkSession, readers: Readers, lake: Path) -> None:
     plaintext = [int(file.parent.name) for file in lake.rglob("*.parquet") if file.read_bytes().endswith(MAGIC)]
     readable = [i for i in plaintext if LAYOUTS[i][1] == "later"]  # the bounds of `id` are not encrypted
@@ -211,30 +181,6 @@ def test_without_keys_encrypted_files_are_read_whole(kms: SparkSession, readers:
     assert ran.plan.errors == FILES - len(plaintext) + GROUPS * (len(plaintext) - len(readable))
     with pytest.raises(Py4JJavaError, match="the footer key is not given; pass it in keys"):
         readers.jar(str(lake), recursiveFileLookup="true", onFilterError="fail").where("id = 1").collect()
-
-
-def test_wrong_keys_skip_nothing(kms: SparkSession, readers: Readers, lake: Path) -> None:
-    wanted = row(FILES - 1, GROUPS * ROWS - 1)
-    options = {**OPTIONS, "keyProvider": f"{MODULE}:wrong_key"}
-    ran = run(readers.jar(str(lake), **options).where(f"key = {wanted[1]}"))
-    assert ran.rows == texts([wanted])
-    assert (ran.plan.total, ran.plan.errors) == (0, FILES)
-
-
-WRONG = {
-    f"{MODULE}:fails": "key provider 'spark_kms:fails' raised RuntimeError",
-    f"{MODULE}:no_keys": "returned a str; expected bloomparquet.Keys",
-    f"{MODULE}:evry_key": "spark_kms has no evry_key; did you mean 'every_key'",
-    "nobodys.keys:all": r"no module nobodys; .* looks for modules on PYTHONPATH, .*spark\.bloomparquet\.pythonPath",
-    "mistaken for a key": "expected module:function",
-}
-
-
-@pytest.mark.parametrize("provider", WRONG)
-def test_a_wrong_provider_fails_the_query(kms: SparkSession, readers: Readers, lake: Path, provider: str) -> None:
-    with pytest.raises(Py4JJavaError, match=WRONG[provider]) as raised:
-        readers.jar(str(lake), **{**OPTIONS, "keyProvider": provider}).where("id = 1").collect()
-    assert SECRET not in str(raised.value)
 
 
 def test_a_key_that_spark_lacks_is_sparks_error(kms: SparkSession, readers: Readers, lake: Path) -> None:

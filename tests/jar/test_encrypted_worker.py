@@ -89,7 +89,6 @@ def test_the_provider_is_called_once_for_many_queries(planner: Planner, home: Pa
 
 
 UNDECRYPTABLE = {
-    None: "the footer key is not given; pass it in keys",
     "providers:column_alone": "the footer key is not given; pass it in keys",
     "providers:wrong": "the footer cannot be decrypted: the key is wrong, or its bytes were altered",
 }
@@ -112,7 +111,7 @@ def test_row_groups_without_a_column_key_are_kept(planner: Planner, home: Path) 
     assert "the key of column id is not given" in str(plan["warnings"])
 
 
-@pytest.mark.parametrize("provider", ["providers:fails", "providers:missing", "missing:at_all", "no provider"])
+@pytest.mark.parametrize("provider", ["providers:fails", "missing:at_all", "no provider"])
 def test_a_wrong_provider_fails_the_query(planner: Planner, home: Path, provider: str) -> None:
     answer = ask(planner, home, provider, 5)
     assert answer["fatal"] is True

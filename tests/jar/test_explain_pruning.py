@@ -6,20 +6,17 @@ import datetime as dt
 import re
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-import bloomparquet as bp
 from bloomparquet.query.why_not import WhyNot
 from pyspark_bloomparquet import ScanExplanation, explain_pruning, last_plan
 from tests.planning.test_why_not import JOINS, UNPLANNED
 from tests.support import files
 from tests.support.scenarios import JAR, ORACLE, Readers, read
-from tests.support.spark import application_conf, conf
-from tests.support.spark_log import explained
+from tests.support.spark import application_conf
 
 JAVA = Path(__file__).parents[2] / "jvm-shim/src/main/java/io/bloomparquet/spark/planner/WhyNot.java"
 
@@ -75,15 +72,6 @@ def test_each_condition_is_explained(readers: Readers, path: str) -> None:
     assert (plan.kept, plan.total) == (1, 8)
 
 
-def test_explain_names_what_is_not_used(readers: Readers, path: str) -> None:
-    frame = readers.jar(path).where("m = 6 AND length(s) = 2")
-    frame.collect()
-    with conf(readers.spark, {"spark.sql.maxMetadataStringLength": "2000"}):
-        text = explained(frame, "formatted")
-    assert re.search(r"[Nn]ot used: length\(s\) = 2 \(a function around the column\)", text)
-    assert "4 of 8 row groups have no Bloom filter on m" in text
-
-
 @pytest.mark.usefixtures("transparent")
 def test_all_scans_of_a_query_are_explained(readers: Readers, path: str) -> None:
     plain, ours = (read(readers.spark, source, path) for source in (ORACLE, JAR))
@@ -96,16 +84,6 @@ def test_all_scans_of_a_query_are_explained(readers: Readers, path: str) -> None
     assert [scan.explanation.total for scan in scans] == [4, 8, 0]
     assert [each.reason for each in scans[2].explanation.reasons()] == [WhyNot.NOT_PLANNED]
     assert "the query has no filter that can skip row groups" in str(scans[2])
-
-
-@pytest.mark.usefixtures("transparent")
-def test_the_keys_of_a_join_are_explained(readers: Readers, path: str) -> None:
-    plain = read(readers.spark, ORACLE, path)
-    few = readers.spark.range(6, 7).withColumnRenamed("id", "key")
-    frame = plain.join(few.hint("broadcast"), plain["id"] == few["key"])
-    assert [row["id"] for row in frame.collect()] == [6]
-    explanation = explain_pruning(frame)[0]
-    assert any(part.skipped == 7 for part in explanation.explanation.leaves()), str(explanation)
 
 
 WHY_JOINS_DO_NOT_PRUNE = {
@@ -151,11 +129,6 @@ def test_the_reasons_of_scans_without_a_plan(readers: Readers, path: str, tmp_pa
     for part, each in zip((str(tmp_path / "missing"), "planning is off", "transparent is false"), found, strict=True):
         assert part in each.text
     assert not any(explanation.planned for explanation in explanations)
-
-
-def test_spark_connect_is_told_what_to_use() -> None:
-    with pytest.raises(bp.UnsupportedError, match=r"with Spark Connect.*df\.explain\(\).*last_plan"):
-        explain_pruning(SimpleNamespace(explain=print))  # type: ignore[arg-type]
 
 
 def test_the_jar_names_reasons_of_the_closed_set() -> None:

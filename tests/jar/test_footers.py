@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from bloomparquet.parquet.thrift.definitions import RowGroup
 from pyspark_bloomparquet import last_plan
@@ -79,10 +79,3 @@ def test_a_huge_footer_is_read_whole_and_others_pruned(readers: Readers, huge: P
     ran = run(readers.jar(huge).where("id = 7"))
     assert ran.rows == ["(7,)", "(7,)"]
     assert (ran.plan.planned, ran.plan.total, ran.plan.kept, ran.plan.whole_files) == (True, 11, 1, 1)
-
-
-def test_without_the_jar_a_huge_footer_is_an_error(jar_spark: SparkSession, huge: Path) -> None:
-    for ignore in ("false", "true"):
-        reader = jar_spark.read.format("bloomparquet_python").option("ignoreCorruptFiles", ignore).schema("id BIGINT")
-        with pytest.raises(Exception, match=r"b\.parquet: the footer .* more than 65,540 values"):
-            reader.option("where", "id = 7").load(str(huge)).collect()

@@ -56,13 +56,6 @@ def test_a_load_is_an_error_without_the_rule(jar_spark: SparkSession, path: str,
     assert [row["id"] for row in loads[1].collect()] == [7]
 
 
-def test_options_of_a_session_apply_to_loads(jar_spark: SparkSession, path: str, source: str) -> None:
-    prefix = f"spark.datasource.{source}."
-    with conf(jar_spark, {f"{prefix}recursiveFileLookup": "true"}):
-        assert read(jar_spark, source, path).columns == ["id"]
-        assert read(jar_spark, source, path, recursiveFileLookup="false").columns == ["id", "p"]
-
-
 def test_metadata_of_a_load_is_sparks(jar_spark: SparkSession, path: str, source: str, tmp_path: Path) -> None:
     plain = source.removeprefix("bloom")
     names = ["id", "p", *(f"_metadata.{name}" for name in ("file_path", "file_size", "file_modification_time"))]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -11,8 +10,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
-from tests.support.orc_spark import UNPUSHED, OrcReaders, write_stripes
-from tests.support.scenarios import metric, scans
+from tests.support.orc_spark import OrcReaders, write_stripes
+from tests.support.scenarios import scans
 from tests.support.spark import conf, rows
 from tests.support.spark_log import explained
 
@@ -66,16 +65,6 @@ def test_explain_metrics_and_summary_count_stripes(readers: OrcReaders, lake: st
     assert all("stripe" in metrics[name].name().get() for name in metrics if "Stripes" in name)
 
 
-def test_only_the_kept_stripes_are_read(readers: OrcReaders, lake: str) -> None:
-    keys = [key(readers, n) for n in (1000, 1003, 1059, 2030)]
-    with conf(readers.spark, UNPUSHED):
-        frame = readers.jar(lake).where(f"k IN ({', '.join(map(str, keys))})").select("n", "p")
-        assert rows(frame) == [(1000, 1), (1003, 1), (1059, 1), (2030, 2)]
-    (node,) = scans(frame._jdf.queryExecution().executedPlan())
-    assert metric(node.children().apply(0), "numOutputRows") == 8
-    assert [plan.kept for plan in last_plan(frame)] == [4]
-
-
 def test_unsupported_files_are_left_to_spark(readers: OrcReaders, lake: str, tmp_path: Path) -> None:
     write_stripes(readers.spark.range(0, 8, 1, 1), tmp_path / "t", "id")
     (tmp_path / "t" / "no.orc").write_bytes(b"ORC" + b"no file of ORC" * 20)
@@ -88,26 +77,3 @@ def test_unsupported_files_are_left_to_spark(readers: OrcReaders, lake: str, tmp
     frame = readers.jar(tmp_path / "t", "id BIGINT", planning="off", ignoreCorruptFiles="true").where("id = 5")
     assert rows(frame) == [(5,)]
     assert str(last_plan(frame)[0]) == "not planned: planning is off"
-
-
-def test_the_zone_of_remote_executors_comes_from_their_options(readers: OrcReaders) -> None:
-    jvm: Any = readers.spark._jvm
-    loader = readers.spark._jsparkSession.sharedState().jarClassLoader()
-    settings = jvm.org.apache.spark.SparkConf
-    kinds = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Class, 1)  # type: ignore[union-attr]
-    kinds[0] = settings(False).getClass()
-    method = loader.loadClass("io.bloomparquet.spark.planner.ReaderZone").getDeclaredMethod("ofExecutors", kinds)
-    method.setAccessible(True)
-
-    def zone(**options: str) -> str | None:
-        given = settings(False)
-        for name, value in options.items():
-            given.set(f"spark.executor.{name}JavaOptions", value)
-        values = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)  # type: ignore[union-attr]
-        values[0] = given
-        executor_zone = method.invoke(None, values)
-        return None if executor_zone is None else executor_zone.getID()
-
-    assert zone() is None
-    assert zone(extra="-Xmx1g -Dmy.user.timezone=UTC") is None
-    assert zone(default="-Duser.timezone=UTC", extra="-Duser.timezone=Asia/Tokyo -ea") == "Asia/Tokyo"

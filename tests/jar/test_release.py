@@ -1,4 +1,5 @@
-"""`jvm-shim/release.py` and the package's description: what is published, and what is not releasable.
+"""`jvm-shim/release.py` and the package's description: what is published, what is not releasable, and ``spark-submit``
+with ``--packages``.
 
 `make release` and `make verify-release` use the same files on a clean machine.
 """
@@ -6,6 +7,8 @@
 from __future__ import annotations
 
 import hashlib
+import json
+import os
 import re
 import shutil
 import subprocess
@@ -15,17 +18,22 @@ from collections.abc import Callable
 from email import message_from_bytes
 from email.message import Message
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
+import pyspark
 import pytest
 
 from bloomparquet.planning.index import manifest
 from pyspark_bloomparquet import jar_path
 from pyspark_bloomparquet.jar import protocol
+from tests.support import files
+from tests.support.class_archive import JAVA_FLAGS
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
+GROUP, ARTIFACT = "io.github.bloomparquet", "bloomparquet-spark_2.13"
 MAVEN = "{http://maven.apache.org/POM/4.0.0}"
 (VERSION,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
 
@@ -50,8 +58,8 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def artifacts(dist: Path) -> Path:
     """The path of all files of the jar, without their endings."""
-    folder = dist / "maven" / "io" / "github" / "bloomparquet" / "bloomparquet-spark_2.13" / VERSION
-    return folder / f"bloomparquet-spark_2.13-{VERSION}"
+    folder = dist / "maven" / GROUP.replace(".", "/") / ARTIFACT / VERSION
+    return folder / f"{ARTIFACT}-{VERSION}"
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +125,6 @@ def test_the_notes_are_the_section_of_the_changelog(dist: Path) -> None:
     assert "\n## " not in notes
 
 
-def test_spark_prunes_with_the_jar_of_its_packages(dist: Path) -> None:
-    done = run(ROOT / "tests" / "support" / "verify_packages.py", dist / "maven")
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert "3 skipped by Bloom filter" in done.stdout
-
-
 def test_the_pages_have_this_version() -> None:
     row = f"| {VERSION} | {manifest.VERSION} | {protocol.VERSION} |"
     assert row in (ROOT / "docs" / "upgrades.md").read_text().splitlines()
@@ -167,3 +169,97 @@ def commit_all(root: Path) -> None:
     git = ["git", "-C", str(root), "-c", "user.name=a", "-c", "user.email=a@b"]
     subprocess.run([*git, "add", "-A"], check=True)
     subprocess.run([*git, "commit", "-q", "-m", "all"], check=True)
+
+
+MODULES = ("xxhash", "numpy", "colorsys", "json")
+JOB = """
+import json, os, subprocess, sys, time, warnings
+from pathlib import Path
+from pyspark.sql import SparkSession
+from pyspark_bloomparquet import attach, last_plan
+
+path, modules = sys.argv[1:]
+answers = []
+for attached in (False, True):
+    spark = SparkSession.builder.getOrCreate()
+    for module in sorted(Path(modules).iterdir()):
+        spark.sql(f"ADD FILE '{module}'")
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        for _ in range(2 * attached):
+            attach(spark)
+    frames = [spark.read.format(name).load(path).where("id = 4711") for name in ("bloomparquet", "parquet")]
+    rows = [[tuple(row) for row in frame.collect()] for frame in frames]
+    plans = [[plan.planned, plan.total, plan.kept, plan.skipped["bloom"]] for plan in last_plan(frames[0])]
+    jvm = str(spark._jvm.java.lang.ProcessHandle.current().pid())
+    ps = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", jvm], capture_output=True, text=True).stdout
+    (planner,) = [int(line.split()[0]) for line in ps.splitlines() if "planner_worker" in line]
+    jars = spark.sparkContext._jsc.sc().listJars().mkString(" ").split()
+    spark.stop()
+    deadline = time.monotonic() + 60
+    while os.path.exists(f"/proc/{planner}") and time.monotonic() < deadline:
+        time.sleep(0.1)
+    answers.append({
+        "rows": rows, "plans": plans, "planner": planner, "is left": os.path.exists(f"/proc/{planner}"),
+        "jars": [jar.split("/")[-1] for jar in jars if jar.endswith(".jar")],
+        "warned": [str(each.message) for each in warned],
+    })
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("submit")
+
+
+@pytest.fixture(scope="module")
+def applications(home: Path, dist: Path) -> list[dict[str, Any]]:
+    """What each of two applications found that run one after the other in one JVM. The first one does not attach.
+
+    The JVM has an empty home: Ivy would take jars from ~/.m2 and ~/.ivy2.
+    """
+    ids = [i * 7919 % 8009 for i in range(8000)]
+    files.write(home / "t" / "a.parquet", {"id": ids}, ["id"], rows_per_group=1000)
+    (home / "modules").mkdir()
+    for module in MODULES:
+        (home / "modules" / f"{module}.py").write_text(f"open({str(home / 'imported')!r}, 'w')\nraise SystemExit\n")
+    (home / "job.py").write_text(JOB)
+    settings = ("ui.enabled=false", "driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1", f"jars.ivy={home}/ivy")
+    given = [part for setting in settings for part in ("--conf", f"spark.{setting}")]
+    given += ["--packages", f"{GROUP}:{ARTIFACT}:{VERSION}", "--repositories", (dist / "maven").as_uri()]
+    submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
+    done = subprocess.run(
+        [submit, "--master", "local[1]", *given, home / "job.py", home / "t", home / "modules"],
+        cwd=home, check=False, capture_output=True, text=True,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_SUBMIT_OPTS": f"{JAVA_FLAGS} -Duser.home={home}"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    answers: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
+    return answers
+
+
+def test_a_submitted_job_with_the_package_is_planned(applications: list[dict[str, Any]]) -> None:
+    for answer in applications:
+        assert answer["rows"] == [[[4711]], [[4711]]]
+        assert answer["plans"] == [[True, 8, 1, 7]]
+
+
+def test_the_planner_ends_with_its_application(applications: list[dict[str, Any]]) -> None:
+    """And not with the JVM, which PySpark keeps: the next application has its own planner."""
+    first, second = applications
+    assert first["planner"] != second["planner"]
+    assert not first["is left"]
+    assert not second["is left"]
+
+
+def test_attach_adds_no_second_jar(applications: list[dict[str, Any]]) -> None:
+    for answer in applications:
+        assert (answer["jars"], answer["warned"]) == ([f"{GROUP}_{ARTIFACT}-{VERSION}.jar"], [])
+
+
+def test_files_added_by_sql_are_not_imported(applications: list[dict[str, Any]], home: Path) -> None:
+    """A planner that starts after ADD FILE imports no module from there. Spark's own Python workers do import them, and
+    none runs here."""
+    assert applications
+    assert not (home / "imported").exists()

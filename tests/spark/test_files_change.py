@@ -13,14 +13,13 @@ import pyarrow as pa
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import bloomparquet as bp
-from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read.listing import LoadListing
 from pyspark_bloomparquet.read.reader import make_reader
-from pyspark_bloomparquet.read.splits import SkippedFiles, Split
+from pyspark_bloomparquet.read.splits import Split
 from tests.support import changes
 from tests.support.changes import BASE, CHANGED, CHANGES, FIRST, KEPT, SKIPPED, WHERE, Row
 from tests.support.scenarios import read
@@ -38,41 +37,19 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "t" / "x.parquet"
 
 
-def load(spark: SparkSession, path: Path, reader: str, **options: Any) -> DataFrame:
-    frame = read(spark, "bloomparquet", path.parent, pushFilters="off", **READERS[reader], **options)
-    return frame.where(f"id >= {FIRST}").select("id", "v")
-
-
-def rows(frame: DataFrame) -> list[Row]:
-    return changes.shown(frame.collect())
-
-
-def outcome(frame: DataFrame, kind: str, units: tuple[int, ...]) -> str:
-    allowed = [changes.matching(units, "a"), changes.after(kind, units)]
-    return changes.outcome(lambda: rows(frame), allowed, ERRORS, CHANGED)
-
-
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("kind", CHANGES)
-def test_an_action_reads_the_files_as_they_are_then(spark: SparkSession, path: Path, kind: str, reader: str) -> None:
-    """The source lists files when a query runs, so it reads the new files."""
-    changes.write(path, KEPT, "a")
-    frame = load(spark, path, reader)
-    changes.change(path, kind, KEPT)
-    assert outcome(frame, kind, KEPT) == "new rows"
-
-
-@pytest.mark.parametrize(("number", "reader"), list(enumerate(READERS)))
-@pytest.mark.parametrize("kind", CHANGES)
+@pytest.mark.parametrize(("kind", "units"), [("same, in place", KEPT), ("replaced", SKIPPED)])
 def test_a_second_action_over_changed_files_is_an_error(
-    spark: SparkSession, path: Path, kind: str, number: int, reader: str
+    spark: SparkSession, path: Path, kind: str, units: tuple[int, ...]
 ) -> None:
-    units = (KEPT, SKIPPED)[(number + CHANGES.index(kind)) % 2]  # every two of kind, reader and units meet
+    """The first action lists the files when it runs."""
     changes.write(path, units, "a")
-    frame = load(spark, path, reader)
-    assert rows(frame) == changes.matching(units, "a")
+    frame = read(spark, "bloomparquet", path.parent, where=WHERE).select("id", "v")
+    changes.change(path, "grown", units)
+    changes.write(path, units, "b")
+    assert changes.shown(frame.collect()) == changes.matching(units, "b")
     changes.change(path, kind, units)
-    assert outcome(frame, kind, units) == "named error"
+    allowed = [changes.matching(units, "b"), changes.after(kind, units)]
+    assert changes.outcome(lambda: changes.shown(frame.collect()), allowed, ERRORS, CHANGED) == "named error"
 
 
 class Worker:
@@ -149,13 +126,6 @@ def test_inodes_of_another_machine_are_not_compared(path: Path) -> None:
         list(worker.batches())
 
 
-def test_skipped_files_are_packed_without_loss() -> None:
-    files = [FileInfo(f"/t/{i}.parquet", i, -i, (1 << 64) - 1 - i, 10**18 + i) for i in range(1000)]
-    packed = SkippedFiles.of(files)
-    assert packed.files() == files
-    assert len(packed.packed) < 20_000
-
-
 def test_plans_that_skip_nothing_check_nothing(path: Path) -> None:
     changes.write(path, KEPT, "a")
-    assert all(isinstance(split, Split) and split.skipped is None for split in Worker(path).splits)
+    assert all(isinstance(split, Split) and not split.skipped_files() for split in Worker(path).splits)

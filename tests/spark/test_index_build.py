@@ -22,16 +22,11 @@ from pyspark_bloomparquet import build_index, refresh_index
 from pyspark_bloomparquet.indexing.build import make_on_executor, split
 from tests.support.files import write
 from tests.support.retrofit import (
-    contents,
     data_files,
-    filtered,
     ids,
     make_table,
-    row_groups,
-    run_speculating,
     workers,
 )
-from tests.support.s3 import s3_server
 
 pytestmark = pytest.mark.slow
 
@@ -126,20 +121,6 @@ def test_a_killed_executor_leaves_the_old_index(spark: SparkSession, table: Path
     assert_whole(table, 6)
 
 
-def test_a_table_in_a_bucket(spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    with s3_server() as s3:
-        s3.upload(table, "t")
-        url = s3.url("t").replace("s3://", "s3a://")
-        environment = {"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "NO_PROXY": "127.0.0.1"}
-        with workers(spark, tmp_path, f"import os; os.environ.update({environment!r})"):
-            info = build_index(spark, url, {"Id": bp.Bloom()}, files_per_task=3)
-        assert (info.files, info.segments, len(s3.names(f"t/{DIRECTORY}"))) == (6, 2, 3)
-        for file, numbers in enumerate(TABLE_IDS):
-            plan = bp.plan(url, f"Id = {numbers[-1]}")
-            assert plan.indexed == 6
-            assert [f"part {file}.parquet" in group.path for group in plan.kept_row_groups()] == [True]
-
-
 def test_only_what_one_attempt_returned_is_committed(table: Path) -> None:
     """A task runs twice, and another attempt dies between two segments."""
     place = locate_index(str(table), None, None, "error")
@@ -161,38 +142,9 @@ def test_only_what_one_attempt_returned_is_committed(table: Path) -> None:
 def test_portions_have_all_files_in_order_and_few_are_small() -> None:
     sizes = [1, 10, 5 << 30, 200 << 20, *[1 << 20] * 3000, 64 << 30]
     files = tuple(FileInfo(f"{i:05}", size, 1) for i, size in enumerate(sizes))
-    for tasks, least, most in ((1, 1, 1), (4, 1000, 4), (4, 1, 5), (1000, 1000, 4), (1000, 16, 300)):
+    for tasks, least, most in ((1, 1, 1), (4, 1000, 4), (4, 1, 5), (1000, 16, 300)):
         portions = split(files, tasks, least)
         assert [file for portion in portions for file in portion] == list(files)
         assert len(portions) <= most
     assert split((), 4, 1) == []
     assert len(split(tuple(FileInfo(str(i), 1, 1) for i in range(20_000)), 1, 1)) == 3
-
-
-def test_speculative_execution_on_separate_executors(table: Path, tmp_path: Path) -> None:
-    """Two executor processes build indexes, add and shrink filters. Tasks that are not done at once start again."""
-    other = make_table(tmp_path / "other")
-    program = f"""
-        from collections import Counter
-        import bloomparquet as bp
-        from pyspark.sql import SparkSession
-        from pyspark_bloomparquet import add_filters, build_index, refresh_index, shrink_filters
-        spark = SparkSession.builder.master("local-cluster[2,1,640]").getOrCreate()
-        spark.sparkContext.setLogLevel("OFF")
-        for _ in range(3):
-            print(build_index(spark, {str(table)!r}, {{"id": bp.Bloom()}}, files_per_task=1).segments)
-        print(refresh_index(spark, {str(table)!r}).segments)
-        for run in (add_filters(spark, {str(other)!r}, "id"), shrink_filters(spark, {str(other)!r}, fpp=0.3)):
-            outcomes = run.collect()
-            assert not [row.error for row in outcomes if row.error], outcomes
-            print(sorted(Counter(row.action for row in outcomes)))
-        spark.stop()
-    """
-    *segments, added, shrunk = run_speculating(program, tmp_path)[-6:]
-    assert segments == ["6"] * 4
-    assert_whole(table, 6)
-    assert [len(groups) for groups in plans(table)] == [1] * 6 + [0]
-    assert "added" in added
-    assert "shrunk" in shrunk
-    assert {(path, group) for path, group, _ in filtered(other)} == row_groups(other)
-    assert set(contents(other)) == {str(Path(path).relative_to(other)) for path in data_files(other)}

@@ -9,9 +9,8 @@ import re
 import pytest
 
 from bloomparquet.errors import OptionError, PlanError
-from pyspark_bloomparquet.options.load import Options, PlannerOptions, markdown
-from pyspark_bloomparquet.options.option import JAR
-from pyspark_bloomparquet.options.table import LOADING, OPTIONS
+from pyspark_bloomparquet.options.load import Options, PlannerOptions
+from pyspark_bloomparquet.options.table import JAR, LOADING
 from tests.support.option_cases import WRONG_VALUES
 
 
@@ -34,10 +33,10 @@ def test_option_names_are_case_insensitive() -> None:
 @pytest.mark.parametrize(
     ("key", "suggestion"),
     [
-        ("pushFilter", "pushFilters"),
         ("mergeschemas", "mergeSchema"),
         ("were", "where"),
-        ("maxpartitionbyte", "maxPartitionBytes"),
+        ("Filters", "where"),
+        ("predicate", "where"),
     ],
 )
 def test_an_unknown_name_is_an_error_with_the_nearest_one(key: str, suggestion: str) -> None:
@@ -46,35 +45,13 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one(key: str, suggestion: 
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1", 1),
-        ("134217728", 134217728),
-        ("128m", 2**27),
-        ("128MB", 2**27),
-        ("1g", 2**30),
-        (" 64k ", 2**16),
-        ("5b", 5),
-        ("2t", 2**41),
-    ],
-)
-def test_sizes_are_read_as_in_spark(text: str, expected: int) -> None:
-    assert parse(maxPartitionBytes=text).max_partition_bytes == expected
-
-
-@pytest.mark.parametrize(
     ("name", "value"),
     [
         ("maxPartitionBytes", "0"),
         ("maxPartitionBytes", "12q"),
-        ("maxPartitionBytes", "-1"),
-        ("openCostInBytes", "much"),
         ("minPartitionNum", "0"),
         ("minPartitionNum", "1.5"),
         ("mergeSchema", "yes"),
-        ("pushFilters", "always"),
-        ("onFilterError", "ignore"),
-        ("modifiedBefore", "yesterday"),
         ("modifiedAfter", "2026-02-30"),
         ("timeZone", "Mars/Olympus"),
         ("paths", "/a,/b"),
@@ -105,12 +82,6 @@ def test_paths_are_one_path_or_a_json_list() -> None:
         Options.parse({})
 
 
-def test_the_generated_table_has_a_row_for_each_option() -> None:
-    rows = [line for line in markdown().splitlines() if line.startswith("| `")]
-    assert sorted(row.split("`")[1] for row in rows) == sorted(option.name for option in OPTIONS)
-    assert all(option.doc.rstrip().endswith(".") for option in OPTIONS)
-
-
 def test_options_of_the_jar_are_checked_and_ignored() -> None:
     assert Options.parse({"path": "x", "planning": "off", "bloomColumns": "a"}) == Options.parse({"path": "x"})
     with pytest.raises(OptionError, match="planning is 'of'; expected auto or off; did you mean 'off'"):
@@ -132,23 +103,11 @@ def test_the_cache_directory_is_not_an_option_of_a_load(name: str) -> None:
         parse(**{name: "/tmp"})
 
 
-@pytest.mark.parametrize("name", ["where_", "wher", "filter", "Filters", "predicate"])
-def test_other_words_for_where_are_errors_that_name_it(name: str) -> None:
-    with pytest.raises(OptionError, match=f"no option '{name}'; did you mean 'where'"):
-        parse(**{name: "id = 1"})
-
-
 def test_a_load_ignores_write_options() -> None:
     given = {"bloommaxbytes": "1m", "parquet.bloom.filter.enabled#id": "true", "partitionoverwritemode": "dynamic"}
     assert parse(**given) == parse()
     with pytest.raises(OptionError, match="no option 'bloomFpp#c'"):
         parse(**{"bloomFpp#c": "0.1"})
-
-
-@pytest.mark.parametrize("name", ["partitionBy", "ifExists", "clockTimeZone"])
-def test_options_of_other_writers_are_unknown(name: str) -> None:
-    with pytest.raises(OptionError, match=f"bloomparquet has no option '{name}'"):
-        parse(**{name: "x"})
 
 
 def test_options_of_orc_are_unknown_to_parquet_loads() -> None:

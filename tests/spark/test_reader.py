@@ -8,9 +8,9 @@ import subprocess
 import sys
 import textwrap
 import warnings
-from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
@@ -19,7 +19,7 @@ from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet.options.load import Options
 from pyspark_bloomparquet.read import reader as reader_module
 from pyspark_bloomparquet.read.reader import BloomParquetReader, PushingReader, make_reader
-from pyspark_bloomparquet.read.splits import Piece, Split, group_pieces
+from pyspark_bloomparquet.read.splits import Split, first_of_splits
 from tests.support import files
 
 ID = T.StructType([T.StructField("id", T.LongType())])
@@ -30,39 +30,41 @@ def options(path: str, **given: str) -> Options:
     return Options.parse({"path": path, **given})
 
 
-def group(pieces: list[Piece], cores: int = 2) -> list[list[Piece]]:
-    return group_pieces(pieces, max_partition_bytes=128 * MB, open_cost=4 * MB, min_partitions=cores)
-
-
-def test_every_row_group_is_in_one_split_in_order() -> None:
-    pieces = [Piece(file, number, (file * 7 + number * 3) % 11 * MB) for file in range(50) for number in range(3)]
-    assert list(chain(*group(pieces))) == pieces
-
-
 @pytest.mark.parametrize(
-    ("pieces", "expected"),
+    ("files_and_lengths", "expected"),
     [
         ([], 0),
-        ([Piece(0, 0, 1)], 1),
-        ([Piece(0, group, 10_000) for group in range(1000)], 2),  # one file of tiny row groups, 10 MB, on two cores
-        ([Piece(file, 0, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
-        ([Piece(0, group, 128 * MB) for group in range(10)], 10),
-        ([Piece(0, group, 500 * MB) for group in range(3)], 3),  # a row group is never split
-        ([Piece(0, group, MB) for group in range(1280)], 11),
-        ([Piece(0, 0, 500 * MB), *(Piece(1, group, MB) for group in range(9))], 2),
-        ([Piece(file, 0, 8 * MB) for file in range(3)], 2),
+        ([(0, 10_000)] * 1000, 2),  # one file of tiny row groups, 10 MB, on two cores
+        ([(file, 10_000) for file in range(60)], 2),  # tiny files, of which opening is the main cost
+        ([(0, 500 * MB)] * 3, 3),  # a row group is never split
+        ([(0, 70 * MB)] * 3, 3),  # two of them are more than the limit
+        ([(0, MB)] * 1280, 11),
+        ([(0, 500 * MB), *[(1, MB)] * 9], 2),
     ],
 )
-def test_splits_are_few_and_balanced(pieces: list[Piece], expected: int) -> None:
-    groups = group(pieces)
-    assert len(groups) == expected
-    assert all(len(some) == 1 or sum(piece.length for piece in some) <= 128 * MB for some in groups)
+def test_splits_are_few_and_balanced(files_and_lengths: list[tuple[int, int]], expected: int) -> None:
+    of_files, lengths = np.array(files_and_lengths, np.int64).reshape(-1, 2).T
+    limits = {"max_partition_bytes": 128 * MB, "open_cost": 4 * MB, "min_partitions": 2}
+    firsts = first_of_splits(of_files, lengths, **limits)
+    assert len(firsts) == expected
+    assert firsts == sorted(set(firsts))
+    assert firsts[:1] == [0][: len(lengths)]
+    assert all(len(some) == 1 or some.sum() <= 128 * MB for some in np.split(lengths, firsts[1:]) if len(some))
 
 
-def test_a_pickled_split_is_small(tmp_path: Path) -> None:
-    path = files.write(tmp_path / "t.parquet", {"id": range(1000)}, rows_per_group=1)
-    (split,) = make_reader(options(path, pushFilters="off", minPartitionNum="1"), ID).partitions()
-    assert len(pickle.dumps(split)) < 6000
+def test_every_kept_row_group_is_in_one_split_in_order(tmp_path: Path) -> None:
+    for i in range(5):
+        files.write(tmp_path / f"{i}.parquet", {"id": range(i, 20, 5)}, rows_per_group=1)
+    options_of_splits = {"pushFilters": "off", "minPartitionNum": "3", "openCostInBytes": "1"}
+    splits = with_row_groups(make_reader(options(str(tmp_path), **options_of_splits), ID))
+    pairs = [
+        (file.path[-9], i)
+        for split in splits
+        for file, some in zip(split.dataset.files, split.row_groups)
+        for i in some
+    ]
+    assert pairs == [(str(file), i) for file in range(5) for i in range(4)]
+    assert len(splits) == 3
 
 
 def with_row_groups(reader: BloomParquetReader) -> list[Split]:
@@ -78,35 +80,22 @@ def test_a_plan_that_keeps_nothing_reads_nothing(tmp_path: Path) -> None:
         assert list(reader.read(split)) == []
 
 
-def test_a_pickled_reader_has_no_listing_and_no_filters(tmp_path: Path) -> None:
-    for i in range(50):
-        files.write(tmp_path / f"{i}.parquet", {"id": [i]})
-    reader = PushingReader(options(str(tmp_path), pushFilters="on"), ID)
-    reader.pushFilters([ds.In(("id",), list(range(10000)))])
-    reader.partitions()
-    assert len(pickle.dumps(reader)) < 3000
-
-
-def test_all_filters_are_returned_to_spark(tmp_path: Path) -> None:
-    path = files.write(tmp_path / "t.parquet", {"id": [1, 2]}, ["id"])
-    pushed: list[ds.Filter] = [ds.EqualTo(("id",), 1), ds.StringContains(("id",), "x")]
-    reader = PushingReader(options(path), ID)
-    assert list(reader.pushFilters(pushed)) == pushed
-
-
 def test_a_filter_of_another_type_skips_nothing(tmp_path: Path) -> None:
     path = files.write(tmp_path / "t.parquet", {"id": ["1", "2"]}, ["id"])
     reader = PushingReader(options(path), ID)  # the user says BIGINT, the file has text
-    reader.pushFilters([ds.EqualTo(("id",), 77)])
+    pushed: list[ds.Filter] = [ds.EqualTo(("id",), 77), ds.StringContains(("id",), "x")]
+    assert list(reader.pushFilters(pushed)) == pushed  # Spark applies them to the rows
     assert len(reader.partitions()) == 1
+    assert len(pickle.dumps(reader)) < 3000  # no listing, and no filters
 
 
 def test_a_filter_on_a_retyped_partition_skips_nothing(tmp_path: Path) -> None:
     path = files.hive(tmp_path / "t", {"p=01": {"id": [1]}, "p=1": {"id": [2]}})
     schema = T.StructType([*ID.fields, T.StructField("p", T.StringType())])
     reader = PushingReader(options(path, pushFilters="on", maxPartitionBytes="1", openCostInBytes="1"), schema)
-    reader.pushFilters([ds.EqualTo(("p",), "01")])
-    assert len(reader.partitions()) == 2
+    for pushed in (ds.EqualTo(("p",), "01"), ds.IsNull(("p",))):  # read as another type, a value may be null
+        reader.pushFilters([pushed])
+        assert len(with_row_groups(reader)) == 2
     typed = PushingReader(
         options(path, pushFilters="on", maxPartitionBytes="1", openCostInBytes="1"),
         T.StructType([T.StructField("p", T.IntegerType())]),
@@ -124,17 +113,9 @@ def test_a_missing_column_with_a_dot_is_not_taken_for_a_field(tmp_path: Path) ->
         assert len(with_row_groups(reader)) == kept
 
 
-def test_push_filters_exists_only_where_safe_or_requested(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def made(mode: str) -> type:
-        return type(make_reader(options("/x", pushFilters=mode), ID))
-
-    assert [made(mode) for mode in ("auto", "on", "off")] == [BloomParquetReader, PushingReader, BloomParquetReader]
-    monkeypatch.setattr(reader_module, "filters_stay_in_their_scan", lambda: True)
-    assert made("auto") is BloomParquetReader  # in other workers Spark pushes nothing
-    monkeypatch.setitem(sys.modules, "pyspark.sql.worker.data_source_pushdown_filters", sys)
-    assert [made(mode) for mode in ("auto", "on", "off")] == [PushingReader, PushingReader, BloomParquetReader]
+def test_push_filters_exists_only_where_requested() -> None:
+    made = [type(make_reader(options("/x", pushFilters=mode), ID)) for mode in ("auto", "on", "off")]
+    assert made == [BloomParquetReader, PushingReader, BloomParquetReader]
 
 
 def test_push_filters_on_is_an_error_on_a_spark_that_pushes_none(

@@ -12,88 +12,10 @@ from typing import Any
 import pytest
 
 from bloomparquet.errors import OptionError
-from pyspark_bloomparquet.jar import connect
 from pyspark_bloomparquet.options import working_directory
 from pyspark_bloomparquet.options.load import Options
-from tests.support import files
 
 pytestmark = pytest.mark.slow
-
-LOADS = """
-import json, sys
-def load(**options):
-    schema = options.pop("schema", None)
-    reader = spark.read.format("bloomparquet").options(pushFilters="off", **options.pop("options", {}))
-    frame = (reader.schema(schema) if schema else reader).load(options.pop("path"))
-    return sorted(row.id for row in frame.select("id").collect())
-answers = [load(**case) for case in json.loads(sys.argv[1])]
-days = [sorted(map(list, spark.read.format("bloomparquet").options(basePath="t", pushFilters="off").load("t/day=2")
-                   .collect()))]
-print("answers", json.dumps([answers, days]))
-spark.stop()
-"""
-CLASSIC = """
-from pyspark.sql import SparkSession
-spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-"""
-REMOTE = """
-import json, os, warnings
-from pyspark.sql import SparkSession
-import pyspark_bloomparquet as bloom
-from bloomparquet.errors import UnsupportedError
-spark = SparkSession.builder.remote("local[1]").getOrCreate()
-with warnings.catch_warnings(record=True) as warned:
-    warnings.simplefilter("always")
-    is_same = bloom.attach(spark) is spark
-frame = spark.read.parquet("t").where("id = 2").select("id")
-rows = [list(row) for row in frame.collect()]
-try:
-    refused = bloom.last_plan(frame)
-except UnsupportedError as error:
-    refused = str(error)
-messages = [str(each.message) for each in warned if "jar" in str(each.message)]
-print("answers", json.dumps([is_same, messages, rows, refused]))
-"""
-CASES: list[dict[str, Any]] = [
-    {"path": "t"},
-    {"path": ["t/day=1", "./t/day=2"], "options": {"where": "id = 2"}},
-    {"path": "t/day=*/*.parquet", "schema": "id BIGINT"},
-]
-ANSWERS = [[1, 2], [2], [1, 2]]
-
-
-def write_days(home: Path) -> None:
-    for day in (1, 2):
-        files.write(home / "t" / f"day={day}" / "a.parquet", {"id": [day]})
-
-
-def run(program: str, cwd: Path, **environment: str) -> list[Any]:
-    done = subprocess.run(
-        [sys.executable, "-c", program + LOADS, json.dumps(CASES)],
-        cwd=cwd, check=False, capture_output=True, text=True,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, **environment},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = (line for line in done.stdout.splitlines() if line.startswith("answers "))
-    return [json.loads(line.removeprefix("answers ")) for line in lines]
-
-
-def test_workers_in_another_directory_read_the_same_files(tmp_path: Path) -> None:
-    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
-    write_days(home)
-    files.write(elsewhere / "t" / "day=9" / "a.parquet", {"id": [9]})  # must not be read
-    python = tmp_path / "python"
-    python.write_text(f'#!/bin/sh\ncd "{elsewhere}" && exec "{sys.executable}" "$@"\n')
-    python.chmod(0o755)
-    assert run(CLASSIC, home, PYSPARK_PYTHON=str(python), PYSPARK_DRIVER_PYTHON=str(python)) == [[ANSWERS, [[[2, 2]]]]]
-
-
-def test_spark_connect_without_the_jar(tmp_path: Path) -> None:
-    """Paths are relative to the server, and attach says that the server has no jar."""
-    write_days(tmp_path)
-    attached, loaded = run(REMOTE, tmp_path)
-    assert loaded == [ANSWERS, [[[2, 2]]]]
-    assert attached == [True, [connect.NO_JAR], [[2]], connect.NO_JAR]
 
 
 def parsed_below(java: Path, home: Path, worker: Path, **environment: str) -> dict[str, Any]:

@@ -5,11 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
-import signal
-import subprocess
-import sys
-import textwrap
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +15,9 @@ from pyspark.sql import SparkSession
 
 import bloomparquet as bp
 from bloomparquet.writing.retrofit.change import AddFilters
-from pyspark_bloomparquet import add_filters, shrink_filters
+from pyspark_bloomparquet import add_filters
 from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
 from tests.support.retrofit import (
-    actions,
     contents,
     data_files,
     filtered,
@@ -58,39 +52,6 @@ def test_a_killed_worker_fails_the_job_and_leaves_whole_files(spark: SparkSessio
     assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
 
 
-def test_a_cancelled_job_is_an_error_and_leaves_whole_files(spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    doomed = Path(data_files(table)[0]).with_name("doomed.parquet")
-    os.rename(data_files(table)[0], doomed)
-    started = tmp_path / "started"
-    program = on_rename(f"open({str(started)!r}, 'w').close(); time.sleep(600)")
-
-    def cancel() -> None:
-        while not started.exists():
-            pass
-        spark.sparkContext.cancelAllJobs()
-
-    with workers(spark, tmp_path, program), ThreadPoolExecutor(1) as pool:
-        cancelled = pool.submit(cancel)
-        with pytest.raises(Exception, match=r"(?i)cancel"):
-            add_filters(spark, str(table), "Id")
-        cancelled.result()
-    assert [pq.read_table(path).num_rows > 0 for path in data_files(table)] == [True] * 6
-    outcome = actions(add_filters(spark, str(table), "Id"))
-    assert outcome["failed"] == 0
-    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
-
-
-def test_two_runs_at_once_do_each_file_once(spark: SparkSession, table: Path) -> None:
-    with ThreadPoolExecutor(2) as pool:
-        both = list(pool.map(lambda _: add_filters(spark, str(table), "Id").collect(), range(2)))
-    by_file = {
-        path: sorted(row.action for run in both for row in run if row.path == path) for path in data_files(table)
-    }
-    assert set(map(tuple, by_file.values())) == {("added", "unchanged")}
-    assert {(path, group) for path, group, _ in filtered(table)} == row_groups(table)
-    assert set(contents(table)) == {str(Path(path).relative_to(table)) for path in data_files(table)}
-
-
 def _attempt(path: str, barrier: Any, answers: Any) -> None:
     """One of two attempts at a file. Both are slow between writing and replacing."""
     rename = os.rename
@@ -122,44 +83,15 @@ def test_second_attempt_at_a_file_waits_for_the_first(table: Path) -> None:
     assert len(bp.inspect(path)) == pq.read_metadata(path).num_row_groups
 
 
-def test_killed_attempt_does_not_block_the_next(table: Path) -> None:
-    path = data_files(table)[0]
-    program = on_rename("os.kill(os.getpid(), signal.SIGKILL)").replace("doomed", ".parquet") + textwrap.dedent(f"""
-        import pickle
-        import bloomparquet as bp
-        from bloomparquet.writing.retrofit.change import AddFilters
-        from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
-        change_on_executor(pickle.dumps((AddFilters({{"Id": bp.Bloom()}}), {path!r}, False, None)), {path!r})
-    """)
-    before = Path(path).read_bytes()
-    done = subprocess.run([sys.executable, "-c", program], check=False)
-    assert done.returncode == -signal.SIGKILL
-    assert Path(path).read_bytes() == before
-    payload = pickle.dumps((AddFilters({"Id": bp.Bloom()}), path, False, None))
-    assert change_on_executor(payload, path).action == "added"
-    assert os.listdir(Path(path).parent) == [name for name in os.listdir(Path(path).parent) if name.startswith("part")]
-
-
-def test_error_names_executors_without_the_package(spark: SparkSession, table: Path, tmp_path: Path) -> None:
-    before = contents(table)
-    hide = "import sys\nfor name in ('bloomparquet', 'pyspark_bloomparquet'): sys.modules[name] = None"
-    with workers(spark, tmp_path, hide), pytest.raises(bp.UnsupportedError, match="PYSPARK_PYTHON") as caught:
-        add_filters(spark, str(table), "Id")
-    assert "cannot import bloomparquet" in str(caught.value)
-    assert contents(table) == before
-
-
 def test_a_table_on_an_object_store(spark: SparkSession, table: Path, tmp_path: Path) -> None:
     with s3_server() as server:
         server.upload(table, "t")
         url = server.url("t").replace("s3://", "s3a://")
         settings = {name: os.environ[name] for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "NO_PROXY")}
         with workers(spark, tmp_path, f"import os; os.environ.update({settings!r})"):
-            for expected in ("added", "unchanged"):
-                outcomes = add_filters(spark, url, "id").collect()
-                assert [(row.action, row.error) for row in outcomes] == [(expected, None)] * 6
+            outcomes = add_filters(spark, url, "id").collect()
+            assert [(row.action, row.error) for row in outcomes] == [("added", None)] * 6
             assert {row.path for row in outcomes} == {f"bucket/t/{name}" for name in contents(table)}
-            assert actions(shrink_filters(spark, url, fpp=0.3)) == {"shrunk": 6}
             assert len(bp.inspect(url)) == len(row_groups(table))
             assert bp.read_table(url, columns=["Id"]).equals(bp.read_table(str(table), columns=["Id"]))
         assert server.names("t") == sorted(Path(row.path).name for row in outcomes)

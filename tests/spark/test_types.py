@@ -12,7 +12,7 @@ from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users g
 from bloomparquet.errors import UnsupportedError
 from bloomparquet.query.columns import Annotation, SchemaNode
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema, to_spark_batch
-from pyspark_bloomparquet.read.spark_schema import add_partitions, file_schema, merge, resolve
+from pyspark_bloomparquet.read.spark_schema import add_partitions, file_schema, merge
 
 
 def leaf(
@@ -36,21 +36,8 @@ def infer(*children: SchemaNode) -> str:
 @pytest.mark.parametrize(
     ("node", "expected"),
     [
-        (leaf("c", "INT32", Annotation("INTEGER", bit_width=8, signed=True)), "tinyint"),
-        (leaf("c", "INT32", Annotation("INTEGER", bit_width=16, signed=True)), "smallint"),
-        (leaf("c", "INT32", Annotation("INTEGER", bit_width=8, signed=False)), "smallint"),
-        (leaf("c", "INT32", Annotation("INTEGER", bit_width=16, signed=False)), "int"),
-        (leaf("c", "INT32", Annotation("INTEGER", bit_width=32, signed=False)), "bigint"),
-        (leaf("c", "INT64", Annotation("INTEGER", bit_width=64, signed=False)), "decimal(20,0)"),
-        (leaf("c", "INT96"), "timestamp"),
-        (leaf("c", "INT64", Annotation("TIMESTAMP", "us", True)), "timestamp"),
-        (leaf("c", "INT64", Annotation("TIMESTAMP", "ms", False)), "timestamp_ntz"),
-        (leaf("c", "BYTE_ARRAY"), "binary"),
         (leaf("c", "BYTE_ARRAY", Annotation("ENUM")), "string"),
-        (leaf("c", "BYTE_ARRAY", Annotation("JSON")), "string"),
         (leaf("c", "BYTE_ARRAY", Annotation("BSON")), "binary"),
-        (leaf("c", "FIXED_LEN_BYTE_ARRAY", length=16), "binary"),
-        (leaf("c", "INT32", Annotation("DECIMAL", precision=9, scale=2)), "decimal(9,2)"),
         (leaf("c", "BYTE_ARRAY", Annotation("DECIMAL", precision=38, scale=2)), "decimal(38,2)"),
         (leaf("c", "FIXED_LEN_BYTE_ARRAY", Annotation("DECIMAL", precision=11, scale=2), length=5), "decimal(11,2)"),
         (leaf("c", "INT64", Annotation("TIME", "us", False)), "time(6)"),
@@ -157,12 +144,6 @@ def test_a_partition_column_keeps_its_position_in_the_file() -> None:
     ]
 
 
-def test_names_that_differ_only_by_case_are_ambiguous() -> None:
-    assert resolve(["a", "A"], "A", case_sensitive=True) == "A"
-    with pytest.raises(UnsupportedError, match="'a', 'A'"):
-        resolve(["a", "A"], "a", case_sensitive=False)
-
-
 def cast(array: pa.Array, kind: T.DataType, **keywords: Any) -> pa.Array:
     batch = pa.RecordBatch.from_arrays([array], names=["c"])
     schema = T.StructType([T.StructField("c", kind)])
@@ -175,18 +156,9 @@ def cast(array: pa.Array, kind: T.DataType, **keywords: Any) -> pa.Array:
 @pytest.mark.parametrize(
     ("array", "kind", "expected"),
     [
-        (pa.array([255], pa.uint8()), T.ShortType(), [255]),
-        (pa.array([2**32 - 1], pa.uint32()), LONG, [2**32 - 1]),
-        (pa.array([2**64 - 1], pa.uint64()), T.DecimalType(20, 0), [Decimal(2**64 - 1)]),
         (pa.array(["a", None]).dictionary_encode(), TEXT, ["a", None]),
-        (pa.array(["a"], pa.large_string()), TEXT, ["a"]),
-        (pa.array(["a"], pa.string_view()), TEXT, ["a"]),
-        (pa.array([b"ab"], pa.binary(2)), T.BinaryType(), [b"ab"]),
         (pa.array([bytes(16)], pa.uuid()), T.BinaryType(), [bytes(16)]),
         (pa.array([7], pa.duration("us")), LONG, [7]),
-        (pa.nulls(2), INT, [None, None]),
-        (pa.array([1], pa.int32()), T.DoubleType(), [1.0]),
-        (pa.array([1.5], pa.float32()), T.DoubleType(), [1.5]),
         (pa.array([[1, 2], None, []], pa.large_list(pa.int32())), T.ArrayType(INT), [[1, 2], None, []]),
         (pa.array([[1, 2], None], pa.list_(pa.int32(), 2)), T.ArrayType(INT), [[1, 2], None]),
         (pa.array([[1], None, [], [2, 3]], pa.list_view(pa.int32())), T.ArrayType(INT), [[1], None, [], [2, 3]]),
@@ -224,7 +196,7 @@ def test_strings_that_are_not_utf8_keep_their_bytes() -> None:
         (pa.array([1.5]), T.FloatType()),
         (pa.array([Decimal("1.55")]), T.DecimalType(10, 1)),
         (pa.array([Decimal("12345.5")]), T.DecimalType(3, 1)),
-        (pa.array([1], pa.timestamp("ns")), T.TimestampType()),
+        (pa.array([1_000], pa.timestamp("ns")), T.TimestampType()),
         (pa.array([1], pa.timestamp("us", "UTC")), T.TimestampNTZType()),
         (pa.array([[1]]), INT),
         (pa.array([1]), T.ArrayType(INT)),

@@ -14,7 +14,11 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
 import bloomparquet as bp
+from bloomparquet.errors import OptionError
 from bloomparquet.query.like import Like
+from pyspark_bloomparquet.options.load import Options
+from pyspark_bloomparquet.read.listing import LoadListing
+from pyspark_bloomparquet.read.reader import make_reader
 from tests.planning import test_narrow_integers as narrow
 from tests.query.test_like import TEXTS
 from tests.spark.compare import load, parquet, partitions, rows
@@ -22,6 +26,12 @@ from tests.support import files
 from tests.support.spark import conf, write
 
 ONE_TASK_EACH = {"maxPartitionBytes": "1", "openCostInBytes": "1"}
+
+
+def plan(path: str, where: str) -> None:
+    """Plan a load as Spark's driver does; here, errors are not wrapped."""
+    options = Options.parse({"path": path, "where": where})
+    make_reader(options, LoadListing(options).schema()).partitions()
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +83,9 @@ HARD = {  # a column of one value to a row group, and conditions of which Spark 
 def test_hard_literals_select_sparks_rows(spark: SparkSession, tmp_path: Path, name: str) -> None:
     values, wheres = HARD[name]
     path = files.write(tmp_path / "x.parquet", {"i": range(len(values)), "c": values}, ["c"], rows_per_group=1)
+    answers = parquet(spark, path).selectExpr("i", *(f"{where} AS `{where}`" for where in wheres)).collect()
     for where in wheres:
-        expected = sorted(row["i"] for row in parquet(spark, path).where(where).collect())
+        expected = [row["i"] for row in answers if row[where]]
         assert bp.read_table(path, where)["i"].to_pylist() == expected, where
 
 
@@ -108,8 +119,9 @@ def test_what_spark_rounds_or_moves_is_kept(spark: SparkSession, tmp_path: Path,
     zone = "Europe/Berlin"
     for ansi in ("true",) if name == "local" else ("true", "false"):
         with conf(spark, {"spark.sql.session.timeZone": zone, "spark.sql.ansi.enabled": ansi}):
+            answers = parquet(spark, path).selectExpr("i", *(f"{where} AS `{where}`" for where in wheres)).collect()
             for where in wheres:
-                expected = {row["i"] for row in parquet(spark, path).where(where).collect()}
+                expected = {row["i"] for row in answers if row[where]}
                 kept = {group.index for group in bp.plan(path, where, timezone=zone).kept_row_groups()}
                 assert expected <= kept, (ansi, where)
 
@@ -118,20 +130,13 @@ def test_what_spark_rounds_or_moves_is_kept(spark: SparkSession, tmp_path: Path,
     ("where", "most"),
     [
         ("id = 7999", 2),  # only in the last row group of the last file
-        ("session = 'c4ca4238a0b923820dcc509a6f75849b'", 4),
         ("session IN ('c4ca4238a0b923820dcc509a6f75849b', 'nowhere')", 5),
-        ("session = 'nowhere'", 2),
         ("day = DATE'2026-01-02' AND id = 4001", 2),
-        ("day = '2026-01-02'", 8),
         ("amount = 7919.00 AND maybe IS NOT NULL", 6),
-        ("`a.b` = 5 OR id = 5000", 16),
-        ("extra.bucket = 96 AND id < 100", 16),
-        ("maybe IS NULL AND id < 50", 16),
-        ("NOT (id > 10)", 16),
-        ("maybe <=> NULL AND id < 200", 16),
+        ("`a.b` = 5 OR extra.bucket = 96 AND id < 100", 16),
+        ("maybe <=> NULL AND NOT (id > 10)", 16),
         ("at = TIMESTAMP'2026-01-01 00:00:05Z'", 16),
-        ("session LIKE 'c4%849_' OR endswith(session, '849b')", 16),
-        ("contains(session, 'c4ca') AND session NOT LIKE '%e%'", 16),
+        ("session LIKE 'c4%849_' OR contains(session, 'c4ca') AND session NOT LIKE '%e%'", 16),
     ],
 )
 def test_rows_equal_sparks_and_few_row_groups_are_read(spark: SparkSession, events: str, where: str, most: int) -> None:
@@ -149,20 +154,6 @@ def test_where_may_use_columns_outside_the_schema(spark: SparkSession, events: s
     ]
     assert load(spark, events, "id BIGINT", where="day = DATE'2026-01-02'").count() == 4000
     assert rows(load(spark, events, "missing INT", where="id = 7")) == ["(None,)"]
-
-
-def test_queries_over_one_load_are_independent(spark: SparkSession, events: str) -> None:
-    frame = load(spark, events, where="id IN (1, 2, 3)")
-    assert frame.where("id = 1").count() == 1
-    assert frame.count() == 3
-    assert sorted(row["id"] for row in frame.where("id = 1").union(frame.where("id = 3")).collect()) == [1, 3]
-
-
-@pytest.mark.parametrize("mode", ["auto", "on", "off"])
-def test_where_applies_with_every_value_of_push_filters(spark: SparkSession, events: str, mode: str) -> None:
-    with conf(spark, {"spark.sql.python.filterPushdown.enabled": "true"}):
-        frame = load(spark, events, where="id < 5", pushFilters=mode)
-        assert sorted(row["id"] for row in frame.where("maybe > 1").collect()) == [2, 3, 4]
 
 
 def test_where_in_sql_options(spark: SparkSession, events: str) -> None:
@@ -183,62 +174,34 @@ def test_a_time_without_a_zone_needs_the_option_time_zone(spark: SparkSession, e
         "array_contains(times, TIMESTAMP'2026-01-01 00:00:05')",
         "NOT times[0] = TIMESTAMP'2026-01-01 00:00:05'",
     ):
-        with pytest.raises(Exception, match=r"column (at|times) with a time without a zone; set the option timeZone"):
-            load(spark, events, where=where).collect()
-    assert load(spark, events, where="array_contains(times, TIMESTAMP'2026-01-01 00:00:00Z') AND id < 9").count() == 9
-    assert load(spark, events, where="session = '2026-01-01 00:00:05'").count() == 0, "text"
+        with pytest.raises(OptionError, match=r"column (at|times) with a time without a zone; set the option timeZone"):
+            plan(events, where)
+    plan(events, "array_contains(times, TIMESTAMP'2026-01-01 00:00:00Z') AND id < 9")
+    plan(events, "session = '2026-01-01 00:00:05'")  # text
     zone = "America/New_York"
     with conf(spark, {"spark.sql.session.timeZone": zone}):
         where = "at = TIMESTAMP'2025-12-31 19:00:05'"
         frame = load(spark, events, where=where, timeZone=zone)
+        assert len(rows(frame)) == 2
         assert rows(frame) == rows(parquet(spark, events).where(where))
-        assert frame.count() == 2
 
 
 def test_a_partition_time_needs_the_option_time_zone(spark: SparkSession, tmp_path: Path) -> None:
     path = files.hive(
         tmp_path / "t", {"p=2024-07-01 12%3A00%3A00": {"id": [1]}, "p=2024-01-01 00%3A00%3A00": {"id": [2]}}
     )
-    with pytest.raises(Exception, match="column p with a time without a zone"):
-        load(spark, path, where="p = TIMESTAMP'2024-07-01 12:00:00'").collect()
+    with pytest.raises(OptionError, match="column p with a time without a zone"):
+        plan(path, "p = TIMESTAMP'2024-07-01 12:00:00'")
     with conf(spark, {"spark.sql.session.timeZone": "America/New_York"}):
         zoned = "p = TIMESTAMP'2024-07-01 16:00:00Z'"
         assert rows(load(spark, path, "id BIGINT", where=zoned)) == ["(1,)"]
         assert rows(load(spark, path, "id BIGINT", where=zoned, timeZone="America/New_York")) == ["(1,)"]
 
 
-def test_types_of_the_users_schema_do_not_change_where(spark: SparkSession, tmp_path: Path) -> None:
-    path = files.hive(
-        tmp_path / "t", {"p=01": {"i": pa.array([1, 2], pa.int32())}, "p=1": {"i": pa.array([3], pa.int32())}}, ["i"]
-    )
-    assert rows(load(spark, path, "i DOUBLE, p STRING", where="i >= 2 AND p = 1")) == ["(2.0, '01')", "(3.0, '1')"]
-
-
 def test_types_of_other_columns_may_differ_between_files(spark: SparkSession, tmp_path: Path) -> None:
     for i, other in enumerate(([1], ["text"], [{"x": 1}])):
         files.write(tmp_path / f"{i}.parquet", {"id": [i, 9], "other": other * 2})
     assert rows(load(spark, tmp_path, "id BIGINT", where="id IN (0, 2) AND other IS NOT NULL")) == ["(0,)", "(2,)"]
-
-
-def test_types_that_differ_between_arrow_and_spark(spark: SparkSession, tmp_path: Path) -> None:
-    table = pa.table(
-        {
-            "view": pa.array(["a", "b", None], pa.string_view()),
-            "dict": pa.array(["a", "b", None]).dictionary_encode(),
-            "json": pa.array(["{}", "[]", None], pa.json_()),
-            "list": pa.array([[1], [2], None], pa.list_view(pa.int32())),
-            "date64": pa.array([0, 86_400_000, None], pa.date64()),
-        }
-    )
-    path = files.write(tmp_path / "t.parquet", table)
-    for where in (
-        "view = 'b'",
-        "dict IN ('a')",
-        "json = '[]'",
-        "list IS NULL",
-        "date64 = '1970-01-02'",
-    ):
-        assert (where, rows(load(spark, path, where=where))) == (where, rows(parquet(spark, path).where(where)))
 
 
 @pytest.mark.parametrize(
@@ -252,16 +215,19 @@ def test_types_that_differ_between_arrow_and_spark(spark: SparkSession, tmp_path
         ("id = 1 OR id < amount", "id < amount"),
     ],
 )
-def test_a_predicate_that_does_not_fit_is_an_error(spark: SparkSession, events: str, where: str, message: str) -> None:
-    with pytest.raises(Exception, match=message) as caught:
-        load(spark, events, where=where).collect()
-    assert "PlanError" in str(caught.value)
+def test_a_predicate_that_does_not_fit_is_an_error(events: str, where: str, message: str) -> None:
+    with pytest.raises(bp.PlanError, match=message):
+        plan(events, where)
+
+
+def test_errors_of_the_plan_are_those_of_the_query(spark: SparkSession, events: str) -> None:
+    with pytest.raises(Exception, match=r"PlanError.*did you mean 'id'"):
+        load(spark, events, where="idd = 1").collect()
 
 
 def test_a_name_with_dots_is_one_column_in_all_files(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1, 2], "a": [{"b": 7}, {"b": 8}]}), tmp_path / "1.parquet")
     pq.write_table(pa.table({"id": [3, 4], "a.b": [7, None]}), tmp_path / "2.parquet")
-    assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` IS NULL").collect()) == [1, 2, 4]
     assert sorted(row["id"] for row in load(spark, tmp_path, where="`a.b` = 7").collect()) == [3]
     where = "`a.b` IS NULL AND a IS NOT NULL"
     assert sorted(row["id"] for row in load(spark, tmp_path, where=where).collect()) == [1, 2]
@@ -273,7 +239,7 @@ def test_days_of_the_julian_calendar_lose_no_row(spark: SparkSession, tmp_path: 
     frame = spark.sql("SELECT id, d, struct(d) AS s FROM VALUES (1, DATE '1500-01-01'), (2, NULL) AS t(id, d)")
     with conf(spark, {"spark.sql.parquet.datetimeRebaseModeInWrite": "LEGACY"}):
         frame.coalesce(1).write.parquet(str(tmp_path / "t"))
-    for where in ("d = DATE '1500-01-01'", "s.d = DATE '1500-01-01'", "id = 1 AND d < DATE '1600-01-01'"):
+    for where in ("s.d = DATE '1500-01-01'", "id = 1 AND d < DATE '1600-01-01'"):
         assert parquet(spark, tmp_path / "t").where(where).count() == 1
         with pytest.raises(PythonException, match=r"column .* calendar of Spark 2"):
             load(spark, tmp_path / "t", "id INT", where=where).collect()
@@ -282,13 +248,11 @@ def test_days_of_the_julian_calendar_lose_no_row(spark: SparkSession, tmp_path: 
         load(spark, tmp_path / "t", "id INT, s STRUCT<d: DATE>").collect()
 
 
-@pytest.mark.parametrize(("converted_type", "stored", "shown"), narrow.CASES[:3])  # Arrow shows other unsigned numbers
-def test_a_type_narrower_than_its_values_loses_no_row(
-    spark: SparkSession, tmp_path: Path, converted_type: int, stored: int, shown: int
-) -> None:
+def test_a_type_narrower_than_its_values_loses_no_row(spark: SparkSession, tmp_path: Path) -> None:
+    converted_type, stored, shown = narrow.CASES[0]
     path = narrow.write(tmp_path / "x.parquet", converted_type, [1, stored, None, 5])
     with conf(spark, {"spark.sql.parquet.filterPushdown": "false"}):  # with it, Spark loses the row
-        for where in (f"x = {shown}", f"x >= {shown}", "x <> 1", "x IS NULL"):
+        for where in (f"x = {shown}", "x <> 1"):
             assert rows(load(spark, path, where=where)) == rows(parquet(spark, path).where(where)) != [], where
 
 
@@ -300,6 +264,4 @@ def test_a_load_refuses_conditions_on_a_collation(spark: SparkSession, tmp_path:
     for where in ("c LIKE 'a%'", "c = 'A'"):
         with pytest.raises(bp.UnsupportedError, match="collation"):
             bp.read_table(path, where)
-        with pytest.raises(Exception, match="collation"):
-            load(spark, path, "i INT", where=where).collect()
     assert load(spark, path, "i INT", where="c IS NOT NULL AND d = 'A'").count() == 1

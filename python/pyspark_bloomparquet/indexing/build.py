@@ -98,18 +98,18 @@ class _Call:
     def make(self, target: Target, dataset: Dataset, columns: IndexColumns) -> tuple[list[SegmentEntry], BuildReport]:
         """Write segments of the files of `dataset` on executors. Returns the segments, and the reports of all tasks as
         one."""
-        files = dataset.files
+        files, step = dataset.files, self._files_per_task
+        if step is None:
+            least = _LEAST_TO_MAKE if columns.makes_filters else _LEAST_ROW_GROUPS
+            portions = split(files, self._spark.sparkContext.defaultParallelism, least)
+        else:
+            portions = [files[first : first + step] for first in range(0, len(files), step)]
+        function = "pyspark_bloomparquet.indexing.build:make_on_executor"
         payload = pickle.dumps(
             (self._location, self._to, target.directory, target.root, target.build, columns, dataset.format)
         )
-        inputs = [[tuple(file) for file in portion] for portion in self._portions(files, columns)]
-        results = run_tasks(
-            self._spark,
-            f"index {len(files):,} files",
-            "pyspark_bloomparquet.indexing.build:make_on_executor",
-            payload,
-            inputs,
-        )
+        inputs = [[tuple(file) for file in portion] for portion in portions]
+        results = run_tasks(self._spark, f"index {len(files):,} files", function, payload, inputs)
         segments: list[SegmentEntry] = []
         report = BuildReport()
         for result in results:
@@ -119,14 +119,6 @@ class _Call:
             segments += made
             report.add(of_task)
         return segments, report
-
-    def _portions(self, files: tuple[FileInfo, ...], columns: IndexColumns) -> list[tuple[FileInfo, ...]]:
-        """The files of each task."""
-        if self._files_per_task is not None:
-            step = self._files_per_task
-            return [files[first : first + step] for first in range(0, len(files), step)]
-        tasks = self._spark.sparkContext.defaultParallelism
-        return split(files, tasks, _LEAST_TO_MAKE if columns.makes_filters else _LEAST_ROW_GROUPS)
 
 
 def split(files: tuple[FileInfo, ...], tasks: int, least: int) -> list[tuple[FileInfo, ...]]:

@@ -159,10 +159,8 @@ def _spark(spark: SparkSession) -> SetupCheck:
 
 def _version(where: str, version: str) -> SetupCheck:
     own = bloomparquet.__version__
-    if version == own:
-        return SetupCheck(where, True, f"the jar of bloomparquet {version}, as the package")
     text = f"the jar of bloomparquet {version}, and this package is {own}"
-    return SetupCheck(where, False, text, "Install the same version of both")
+    return SetupCheck(where, version == own, text, "" if version == own else "Install the same version of both")
 
 
 def _server(spark: SparkSession) -> Iterator[SetupCheck]:
@@ -207,8 +205,8 @@ def _executors(spark: SparkSession, bridge: Any, file: str) -> Iterator[SetupChe
             yield SetupCheck(where, False, f"cannot read {file}: {each['error']}", remedy)
     good = sum(each["version"] == bloomparquet.__version__ and "error" not in each for each in reports)
     if good:
-        own = f"the jar of bloomparquet {bloomparquet.__version__}"
-        yield SetupCheck("executors", True, f"{good} of {len(reports)} {f'read {file}' if file else f'have {own}'}")
+        what = f"read {file}" if file else f"have the jar of bloomparquet {bloomparquet.__version__}"
+        yield SetupCheck("executors", True, f"{good} of {len(reports)} {what}")
 
 
 def _no_report(error: str) -> SetupCheck:

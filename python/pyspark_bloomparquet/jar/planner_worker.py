@@ -25,7 +25,6 @@ from bloomparquet.planning.decisions import KEPT
 from bloomparquet.planning.evidence.cache_directory import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.index.cache import PlanCache, process_cache
-from bloomparquet.planning.index.lookup import IndexDirectory
 from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import ScanPlan
@@ -168,7 +167,11 @@ class Worker:
         """The answer, its data, and the cache that keeps what was read."""
         fatal, cache = False, process_cache
         try:
-            _check_request(request)
+            if request.get("version") != VERSION:
+                raise PlanError(
+                    f"the jar has version {request.get('version')} of the planner's protocol, and this Python package "
+                    f"has version {VERSION}; attach the jar of the same release"
+                )
             options = PlannerOptions.parse(request.get("options", {}))
             if options.cache:
                 cache = process_cache.on_disk(options.cache_directory, options.cache_max_bytes)
@@ -242,23 +245,23 @@ def _first_line(error: BaseException) -> str:
     return (str(error).splitlines() or [type(error).__name__])[0][:_MAX_ERROR_LENGTH]
 
 
-def _check_request(request: dict[str, Any]) -> None:
-    """PlanError if this planner does not know the protocol or the file format of `request`."""
-    if request.get("version") != VERSION:
-        raise PlanError(
-            f"the jar has version {request.get('version')} of the planner's protocol, and this Python package "
-            f"has version {VERSION}; attach the jar of the same release"
-        )
-    if request["format"] not in _FORMATS:
-        raise PlanError(f"the planner does not know the file format {request['format']!r}")
-
-
 def _plan_listing(
     listing: ScanListing, request: dict[str, Any], options: PlannerOptions, storages: Storages, cache: PlanCache
 ) -> tuple[dict[str, Any], bytes]:
     """Plan the files of `listing` for `request`. Returns the answer and its data."""
     keys = provided_keys(options.key_provider, _KEY_PROVIDER_SECONDS, options.shipped_files)
-    plan_options = _plan_options(request, options, storages.index(options.index), cache)
+    plan_options = PlanOptions(
+        # Without a zone, a timestamp that needs one skips nothing.
+        timezone=agreed_zone(request["timeZone"], request["offsets"]),
+        case_sensitive=request["caseSensitive"],
+        on_filter_error=options.on_filter_error,
+        skip_corrupt=True,
+        strict=False,
+        exact_names=True,
+        reader_types=to_reader_types(request["readerTypes"]),
+        cache=cache,
+        index=storages.index(options.index),
+    )
     dataset = of_table(listing.dataset.with_keys(keys), request["table"], storages)
     dataset = replace(dataset, format=_FORMATS[request["format"]])
     predicate = to_predicate(request["predicate"])
@@ -274,23 +277,6 @@ def _plan_listing(
         answer["plan"]["explanation"] = plan.explain().to_dict()
     answer["revision"] = listing.revision
     return answer, data + (b"" if listing.revision == request["revision"] else listing.versions)
-
-
-def _plan_options(
-    request: dict[str, Any], options: PlannerOptions, index: str | IndexDirectory, cache: PlanCache
-) -> PlanOptions:
-    return PlanOptions(
-        # Without a zone, a timestamp that needs one skips nothing.
-        timezone=agreed_zone(request["timeZone"], request["offsets"]),
-        case_sensitive=request["caseSensitive"],
-        on_filter_error=options.on_filter_error,
-        skip_corrupt=True,
-        strict=False,
-        exact_names=True,
-        reader_types=to_reader_types(request["readerTypes"]),
-        cache=cache,
-        index=index,
-    )
 
 
 def to_answer(plan: ScanPlan) -> tuple[dict[str, Any], bytes]:

@@ -1,4 +1,4 @@
-"""Owns every option of the data sources: name, default, check and line of documentation; and the key provider.
+"""Owns every option of the data sources: name, default and check; and the key provider.
 
 It knows neither reading nor the jar.
 """

@@ -93,9 +93,8 @@ def check_allowed(provider: str) -> None:
 def provided_keys(provider: str | None, timeout: float | None = None, shipped_files: str | None = None) -> Keys | None:
     """The keys that the function `provider` (``"module:function"``) returns. None if `provider` is None.
 
-    A module that is not on the path is looked for in the directory `shipped_files` and in the archives of shipped
-    files. Raises PlanError if the function has not returned `timeout` seconds after it was called, and OptionError if
-    there is no such function, or if it does not return keys.
+    Raises PlanError if the function has not returned `timeout` seconds after it was called, and OptionError if there is
+    no such function, on the path or among `shipped_files`, or if it does not return keys.
     """
     if provider is None:
         return None
@@ -159,7 +158,7 @@ def _shipped_archives() -> list[str]:
 
 
 def _is_missing(provider: str) -> bool:
-    """Whether the provider's module, rather than one that it imports, is not found."""
+    """Whether the provider's package is not found."""
     package = provider.partition(":")[0].partition(".")[0]
     try:
         return package.isidentifier() and importlib.util.find_spec(package) is None

@@ -2,8 +2,6 @@
 
 Spark hands options over as a case-insensitive map of strings, and ignores names that a source does not know. A misspelt
 ``where`` would then read everything, so an unknown name is an error that suggests the nearest one.
-
-``python -m pyspark_bloomparquet.options.load`` prints the tables of ``docs/options.md``.
 """
 
 from __future__ import annotations
@@ -16,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from bloomparquet.errors import OptionError, PlanError, did_you_mean, quoted
 from bloomparquet.storage.options import check_options
 from pyspark_bloomparquet.options.key_provider import check_allowed
-from pyspark_bloomparquet.options.option import JAR, ORC, PARQUET, Option
-from pyspark_bloomparquet.options.table import LOADING, OPTIONS, PLANNER, PLANNING, READING, WRITING
+from pyspark_bloomparquet.options.table import JAR, LOADING, OPTIONS, ORC, PARQUET, PLANNER, Option
 from pyspark_bloomparquet.options.working_directory import absolute_path
 
 if TYPE_CHECKING:
@@ -113,29 +110,6 @@ class PlannerOptions:
         return cls(**_as_fields(values))
 
 
-def markdown() -> str:
-    """The tables of all options, for ``docs/options.md``."""
-    sections: dict[str, Iterable[Option]] = {
-        "Reading": READING,
-        "Planning": PLANNING,
-        "Writing": [option for option in WRITING if option.source != ORC],
-        "Writing ORC": [option for option in WRITING if option.source == ORC],
-    }
-    return "\n\n".join(f"## {title}\n\n{_table(options)}" for title, options in sections.items())
-
-
-def _table(options: Iterable[Option]) -> str:
-    rows = (
-        f"| `{each.name}` | {'' if each.default is None else f'`{each.default}`'} | {_used_by(each)} | {each.doc} |"
-        for each in options
-    )
-    return "\n".join(["| option | default | used by | meaning |", "| --- | --- | --- | --- |", *rows])
-
-
-def _used_by(option: Option) -> str:
-    return option.used_by if option.source is None else f"{option.used_by} (only `{option.source}`)"
-
-
 def _find_option(key: str) -> Option:
     """The option that `key` names, in any case. OptionError with the nearest name if there is none."""
     name, mark, _ = key.partition("#")
@@ -168,7 +142,3 @@ def _parse(options: Iterable[Option], texts: Mapping[str, str]) -> dict[str, Any
 
 def _as_fields(values: Mapping[str, Any]) -> dict[str, Any]:
     return {re.sub(r"(?=[A-Z])", "_", name).lower(): value for name, value in values.items()}
-
-
-if __name__ == "__main__":
-    print(markdown())

@@ -1,283 +1,222 @@
-"""The table of all options: every name with its default, its check and its line of documentation.
+"""Every option of the data sources: its name, its default and its check. ``docs/options.md`` says what each means.
 
 Without the jar, Python parses the options of loads. The jar parses its own: ``OptionNames.java`` has their names, and
-``ScanOptions.java`` the checks of those for loads. The options of writes are here for the documentation, and so that a
-load may share its options with a write.
+``ScanOptions.java`` the checks of those for loads. The options of writes are here so that a load may share its options
+with a write.
 """
 
 from __future__ import annotations
 
-from pyspark_bloomparquet.options.option import (
-    COUNT,
-    FLAG,
-    INDEX,
-    JAR,
-    ORC,
-    PARQUET,
-    PATHS,
-    PYTHON,
-    SIZE,
-    STORAGE_OPTIONS,
-    TEXT,
-    TIME,
-    ZONE,
-    Option,
-    Source,
-    one_of,
+import datetime as dt
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from bloomparquet.errors import OptionError, PlanError, did_you_mean, quoted
+from bloomparquet.storage.sizes import parse_size
+
+Source = Literal["bloomparquet", "bloomorc"]
+"""The name of a data source."""
+
+PARQUET: Source = "bloomparquet"
+ORC: Source = "bloomorc"
+
+JAR, PYTHON, BOTH = "jar", "Python", "both"
+
+
+@dataclass(frozen=True)
+class Check:
+    """The check of an option's text. `parse` returns the value, or raises ValueError or PlanError.
+
+    `expected` describes the valid texts in an error. `choices` are all valid texts, if they are a few words.
+    """
+
+    expected: str
+    parse: Callable[[str], Any]
+    choices: tuple[str, ...] = ()
+
+
+def one_of(*choices: str) -> Check:
+    """The check that a text is one of a few words, in upper or lower case."""
+
+    def parse(text: str) -> str:
+        return choices[choices.index(text.strip().lower())]
+
+    return Check(f"{', '.join(choices[:-1])} or {choices[-1]}", parse, choices)
+
+
+def _parse_index(text: str) -> str:
+    word = text.strip().lower()
+    if word in ("auto", "off"):
+        return word
+    if "/" not in text:  # a misspelt word must not be a directory without an index
+        raise ValueError(text)
+    return text.strip()
+
+
+def _parse_flag(text: str) -> bool:
+    return ("false", "true").index(text.strip().lower()) == 1
+
+
+def _parse_count(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise ValueError(text)
+    return int(text)
+
+
+def _parse_size(text: str) -> int:
+    size = parse_size(text)
+    if not size:
+        raise ValueError(text)
+    return size
+
+
+def _parse_time(text: str) -> str:
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2})?", text):
+        raise ValueError(text)
+    dt.datetime.fromisoformat(text)
+    return text
+
+
+def _parse_zone(text: str) -> str:
+    from bloomparquet.query.literals import find_zone
+
+    find_zone(text)
+    return text
+
+
+def _parse_paths(text: str) -> tuple[str, ...]:
+    paths = json.loads(text)  # Spark writes the list of load([...]) as JSON
+    if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
+        raise ValueError(text)
+    return tuple(paths)
+
+
+def _parse_storage_options(text: str) -> dict[str, str]:
+    values = json.loads(text)
+    if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
+        raise ValueError(text)
+    return values
+
+
+TEXT = Check("text", str)
+FLAG = Check("true or false", _parse_flag)
+COUNT = Check("a whole number from 1 up", _parse_count)
+SIZE = Check("a size such as 128m or 1g", _parse_size)
+TIME = Check("a time such as 2026-01-31T00:00:00", _parse_time)
+ZONE = Check("a time zone, such as UTC, Europe/Zurich or +02:00", _parse_zone)
+INDEX = Check("auto, off or a directory with a slash, such as /indexes/events", _parse_index, ("auto", "off"))
+PATHS = Check("a JSON list of paths", _parse_paths)
+STORAGE_OPTIONS = Check('a JSON object of texts, such as {"region": "eu-west-1"}', _parse_storage_options)
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of the data sources.
+
+    * `default`: the text that an absent option stands for. None: the option has no default.
+    * `used_by`: the jar, the Python data source, or both. The Python data source checks the jar's options and otherwise
+      ignores them.
+    * `per_column`: the option may name a column after a ``#``, as in parquet-java.
+    * `source`: the only data source that has the option. None: both have it.
+    * `is_secret`: no error shows the option's value.
+    """
+
+    name: str
+    default: str | None = None
+    check: Check = TEXT
+    used_by: str = BOTH
+    per_column: bool = False
+    source: Source | None = None
+    is_secret: bool = False
+
+    def parse(self, text: str | None) -> Any:
+        """The value of `text`, or of the default if `text` is None. Raises OptionError."""
+        text = self.default if text is None else text
+        if text is None:
+            return None
+        try:
+            return self.check.parse(text)
+        except (ValueError, PlanError):
+            suggestion = did_you_mean(text, self.check.choices)
+            found = "has a wrong value" if self.is_secret else f"is {quoted(text)}"
+            raise OptionError(f"option {self.name} {found}; expected {self.check.expected}{suggestion}") from None
+
+
+READING = (
+    Option("path"),
+    Option("paths", check=PATHS),
+    Option("where"),
+    Option("pushFilters", "auto", one_of("auto", "on", "off")),
+    Option("onFilterError", "keep", one_of("keep", "fail")),
+    Option("keyProvider", source=PARQUET),
+    Option("mergeSchema", "false", FLAG),
+    Option("caseSensitive", "false", FLAG, PYTHON),
+    Option("recursiveFileLookup", "false", FLAG),
+    Option("basePath"),
+    Option("pathGlobFilter"),
+    Option("modifiedBefore", check=TIME),
+    Option("modifiedAfter", check=TIME),
+    Option("inferPartitionTypes", "true", FLAG, PYTHON),
+    Option("ignoreCorruptFiles", "false", FLAG),
+    Option("tableLog", "error", one_of("error", "ignore")),
+    Option("storageOptions", check=STORAGE_OPTIONS, used_by=PYTHON, is_secret=True),
+    Option("ignoreMissingFiles", "false", FLAG),
+    Option("timeZone", check=ZONE),
+    Option("maxPartitionBytes", "128m", SIZE, PYTHON),
+    Option("openCostInBytes", "4m", SIZE, PYTHON),
+    Option("minPartitionNum", check=COUNT, used_by=PYTHON),
 )
+PLANNING = (
+    Option("index", "auto", INDEX),
+    Option("planning", "auto", one_of("auto", "off"), JAR),
+    Option("planningTimeout", "30s", used_by=JAR),
+    Option("cache", "true", FLAG, JAR),
+)
+LOADING = (*READING, *PLANNING)
 
 
 def _writing(
-    name: str, default: str | None, doc: str, source: Source | None = None, *, per_column: bool = False
+    name: str, default: str | None = None, source: Source | None = PARQUET, per_column: bool = False
 ) -> Option:
-    return Option(name, default, TEXT, doc, JAR, per_column, source)
+    return Option(name, default, used_by=JAR, source=source, per_column=per_column)
 
 
-READING: tuple[Option, ...] = (
-    Option("path", None, TEXT, "A file, a directory, a glob or a URL; what `load(...)` sets."),
-    Option("paths", None, PATHS, "Several paths, as a JSON list; what `load([...])` sets."),
-    Option(
-        "where",
-        None,
-        TEXT,
-        "A predicate in SQL that applies to this load: the DataFrame has only the rows for which it is true. Row "
-        "groups that cannot hold such a row are not read. It works on every supported Spark version.",
-    ),
-    Option(
-        "pushFilters",
-        "auto",
-        one_of("auto", "on", "off"),
-        "Whether a query's filters skip row groups. `auto`: yes with the jar, no without it. `on`: also without the "
-        "jar; there it needs Spark 4.1 or newer and `spark.sql.python.filterPushdown.enabled=true`, and Spark 4.1 to "
-        "4.3 mix up the filters of different queries: **use each load for one query only**, or rows are lost. `off`: "
-        "never.",
-    ),
-    Option(
-        "onFilterError",
-        "keep",
-        one_of("keep", "fail"),
-        "If a Bloom filter cannot be used: `keep` its row group, or `fail` the query.",
-    ),
-    Option(
-        "keyProvider",
-        None,
-        TEXT,
-        "For encrypted files: the function that returns their keys, as `module:function`. It takes no parameters and "
-        "returns `bloomparquet.Keys`. The function must be listed in `spark.bloomparquet.keyProviders`. The planner "
-        "calls it; without the jar, each Python worker does. No option holds a key itself.",
-        source=PARQUET,
-    ),
-    Option(
-        "mergeSchema", "false", FLAG, "Merge the schemas of all files. Otherwise the schema is that of the first file."
-    ),
-    Option(
-        "caseSensitive",
-        "false",
-        FLAG,
-        "Whether column names that differ only by case are different columns. Set it to the value of "
-        "`spark.sql.caseSensitive`.",
-        PYTHON,
-    ),
-    Option(
-        "recursiveFileLookup",
-        "false",
-        FLAG,
-        "Read directories `name=value` as plain directories, not as partitions.",
-    ),
-    Option(
-        "basePath", None, TEXT, "The directory above the partition directories, if the path itself lies in one of them."
-    ),
-    Option("pathGlobFilter", None, TEXT, "Read only files whose names match this glob."),
-    Option(
-        "modifiedBefore",
-        None,
-        TIME,
-        "Read only files last modified before this time, such as `2026-01-31T00:00:00`, in `timeZone`. "
-        "Without `timeZone`: in the session's zone with the jar, else in UTC.",
-    ),
-    Option("modifiedAfter", None, TIME, "Read only files last modified after this time."),
-    Option(
-        "inferPartitionTypes",
-        "true",
-        FLAG,
-        "Whether to infer the types of partition columns from their values. Otherwise they are strings.",
-        PYTHON,
-    ),
-    Option(
-        "ignoreCorruptFiles",
-        "false",
-        FLAG,
-        "Skip files that are not Parquet (or ORC), and the rest of a file from where it is damaged.",
-    ),
-    Option(
-        "tableLog",
-        "error",
-        one_of("error", "ignore"),
-        "For a load of a path in a table of Delta Lake, Iceberg or Hudi, whose files may hold deleted rows: `error` "
-        "says how to read the table; `ignore` reads the bare files. Writing there is always an error.",
-    ),
-    Option(
-        "storageOptions",
-        None,
-        STORAGE_OPTIONS,
-        "Endpoint, credentials and retries of the storage that the path lies on, as a JSON object of pyarrow's names: "
-        '`{"endpoint_override": "localhost:9000", "scheme": "http"}`. With the jar, set Hadoop\'s settings.',
-        used_by=PYTHON,
-        is_secret=True,
-    ),
-    Option("ignoreMissingFiles", "false", FLAG, "Skip files that no longer exist when they are read."),
-    Option(
-        "timeZone",
-        None,
-        ZONE,
-        "Time zone for timestamps that do not include one, in `where` and in partition directories. With the jar, the "
-        "default is the session's zone. A Python data source cannot see `spark.sql.session.timeZone`: a timestamp that "
-        "needs a zone is an error without this option.",
-    ),
-    Option(
-        "maxPartitionBytes",
-        "128m",
-        SIZE,
-        "The most bytes of row groups in one task. A row group is never split.",
-        PYTHON,
-    ),
-    Option(
-        "openCostInBytes",
-        "4m",
-        SIZE,
-        "The cost of opening a file, in bytes that could be read in that time, like `spark.sql.files.openCostInBytes`. "
-        "Each task gets at least this many bytes.",
-        PYTHON,
-    ),
-    Option(
-        "minPartitionNum",
-        None,
-        COUNT,
-        "The number of tasks to aim for. The default is the driver's number of processors.",
-        PYTHON,
-    ),
-)
-PLANNING: tuple[Option, ...] = (
-    Option(
-        "index",
-        "auto",
-        INDEX,
-        "Where the index of the data is. `auto`: in `_bloomparquet_index` beside the data, if there is one; `off`: "
-        "nowhere; or the directory or URL that `bp.build_index(path, to=…)` wrote to. It must contain a slash: "
-        "`./indexes`.",
-    ),
-    Option(
-        "planning",
-        "auto",
-        one_of("auto", "off"),
-        "Whether the driver plans which row groups to read. `auto`: whenever a query has a filter that can skip row "
-        "groups; `off`: never. Without a plan, Spark's own reader skips row groups inside the tasks.",
-        JAR,
-    ),
-    Option(
-        "planningTimeout",
-        "30s",
-        TEXT,
-        "How long a query waits for its plan. After that it reads everything. Planning continues, and its cache serves "
-        "the next query.",
-        JAR,
-    ),
-    Option(
-        "cache",
-        "true",
-        FLAG,
-        "Whether to cache on the driver's disk what plans read of footers and filters, for the next session.",
-        JAR,
-    ),
-)
-LOADING = (*READING, *PLANNING)
-WRITING: tuple[Option, ...] = (
-    _writing(
-        "bloomColumns",
-        None,
-        "The columns that get a Bloom filter in every row group, such as `user_id,address.city`. `*`: all columns of "
-        "integers, DECIMAL, STRING, BINARY, DATE and TIMESTAMP outside lists and maps (not FLOAT and DOUBLE, which "
-        "are rarely looked up by equality, and not strings with a collation). In Parquet, `*` also leaves out the "
-        "filters of row groups where they would skip little: with 16 or fewer distinct values, or with integers that "
-        "fill more than half of the range from min to max.",
-    ),
-    _writing(
-        "bloomFpp",
-        "0.01",
-        "The false positive probability (FPP) of these filters. `auto`: the one with which a lookup of one value reads "
-        "about one row group that does not hold it, 1 / `bloomRowGroups`, but at most 0.01 and at least 0.000001.",
-    ),
-    _writing(
-        "bloomRowGroups",
-        "10000",
-        "With `bloomFpp=auto`: how many row groups the whole table will have. A write cannot count them: it sees only "
-        "its own rows. In ORC, these are the row groups of `orc.row.index.stride` rows, not the stripes.",
-    ),
-    _writing(
-        "bloomMaxBytes",
-        "16m",
-        "The size limit of a filter. A warning says where this makes the FPP worse than `bloomFpp`.",
-        PARQUET,
-    ),
-    _writing(
-        "compression",
-        None,
-        "`none`, `snappy`, `gzip`, `zstd`, `brotli` or `lz4_raw`; for ORC `none`, `snappy`, `zlib`, `zstd` or `lz4`. "
-        "The default is `parquet.compression` or `orc.compress`, else the setting "
-        "`spark.sql.parquet.compression.codec` or `spark.sql.orc.compression.codec`.",
-    ),
-    _writing(
-        "partitionOverwriteMode",
-        None,
-        "When overwriting: `static` replaces everything; `dynamic` only the partitions that get rows. The default is "
-        "`spark.sql.sources.partitionOverwriteMode`.",
-    ),
-    _writing(
-        "parquet.bloom.filter.enabled",
-        None,
-        "An option of parquet-java: `parquet.bloom.filter.enabled#user_id` for one column, without `#` for all.",
-        PARQUET,
-        per_column=True,
-    ),
-    _writing(
-        "parquet.bloom.filter.expected.ndv",
-        None,
-        "The number of distinct values that parquet-java sizes the filter for.",
-        PARQUET,
-        per_column=True,
-    ),
-    _writing("parquet.bloom.filter.fpp", None, "The FPP of parquet-java's filter.", PARQUET, per_column=True),
-    _writing("parquet.bloom.filter.max.bytes", None, "The size limit of parquet-java's filters.", PARQUET),
-    _writing("parquet.block.size", "128m", "The size of a row group in memory.", PARQUET),
-    _writing("parquet.block.row.count.limit", None, "The most rows in a row group.", PARQUET),
-    _writing("parquet.page.size", "1m", "The size of a data page.", PARQUET),
-    _writing("parquet.dictionary.page.size", "1m", "The size limit of a dictionary.", PARQUET),
-    _writing("parquet.enable.dictionary", "true", "Whether to use dictionary encoding.", PARQUET, per_column=True),
-    _writing("parquet.compression", None, "See `compression`.", PARQUET),
-    _writing("parquet.compression.codec.zstd.level", None, "The compression level of `zstd`.", PARQUET),
-    _writing(
-        "parquet.bloom.filter.adaptive.enabled", None, "Whether parquet-java chooses the size of filters.", PARQUET
-    ),
-    _writing(
-        "parquet.bloom.filter.candidates.number",
-        None,
-        "How many sizes parquet-java tries for a column's filter.",
-        PARQUET,
-        per_column=True,
-    ),
-    _writing("orc.bloom.filter.columns", None, "ORC's own name of `bloomColumns`.", ORC),
-    _writing("orc.bloom.filter.fpp", None, "ORC's own name of `bloomFpp`.", ORC),
-    _writing("orc.stripe.size", "64m", "The size of a stripe in memory.", ORC),
-    _writing("orc.row.index.stride", "10000", "Rows per row group within a stripe.", ORC),
-    _writing("orc.compress", None, "See `compression`.", ORC),
+WRITING = (
+    _writing("bloomColumns", source=None),
+    _writing("bloomFpp", "0.01", None),
+    _writing("bloomRowGroups", "10000", None),
+    _writing("bloomMaxBytes", "16m"),
+    _writing("compression", source=None),
+    _writing("partitionOverwriteMode", source=None),
+    _writing("parquet.bloom.filter.enabled", per_column=True),
+    _writing("parquet.bloom.filter.expected.ndv", per_column=True),
+    _writing("parquet.bloom.filter.fpp", per_column=True),
+    _writing("parquet.bloom.filter.max.bytes"),
+    _writing("parquet.block.size", "128m"),
+    _writing("parquet.block.row.count.limit"),
+    _writing("parquet.page.size", "1m"),
+    _writing("parquet.dictionary.page.size", "1m"),
+    _writing("parquet.enable.dictionary", "true", per_column=True),
+    _writing("parquet.compression"),
+    _writing("parquet.compression.codec.zstd.level"),
+    _writing("parquet.bloom.filter.adaptive.enabled"),
+    _writing("parquet.bloom.filter.candidates.number", per_column=True),
+    _writing("orc.bloom.filter.columns", source=ORC),
+    _writing("orc.bloom.filter.fpp", source=ORC),
+    _writing("orc.stripe.size", "64m", ORC),
+    _writing("orc.row.index.stride", "10000", ORC),
+    _writing("orc.compress", source=ORC),
 )
 OPTIONS = (*LOADING, *WRITING)
 
 _SENT_TO_PLANNER = ("onFilterError", "cache", "index", "keyProvider")
 PLANNER = (
     *(option for option in LOADING if option.name in _SENT_TO_PLANNER),
-    Option("cacheDirectory", None, TEXT, "The directory of the planner's cache."),
-    Option("cacheMaxBytes", "1g", SIZE, "The size limit of the planner's cache on disk."),
-    Option("shippedFiles", None, TEXT, "The directory to which Spark ships files."),
+    Option("cacheDirectory"),
+    Option("cacheMaxBytes", "1g", SIZE),
+    Option("shippedFiles"),
 )
 """The options that the jar sends its planner process."""

@@ -20,6 +20,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet.read.spark_schema import resolve
 
+_LISTS = (
+    pa.types.is_list,
+    pa.types.is_large_list,
+    pa.types.is_fixed_size_list,
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
 
 def arrow_schema(schema: T.StructType) -> pa.Schema:
     """The Arrow schema that Spark checks batches of `schema` against."""
@@ -78,11 +86,11 @@ def convert(array: pa.Array, kind: T.DataType, target: pa.DataType, label: str, 
         return pa.nulls(len(array), target)
     if isinstance(kind, T.StructType) and pa.types.is_struct(array.type):
         return _convert_struct(array, kind, target, label, case_sensitive)
-    if isinstance(kind, T.ArrayType) and _is_list(array.type):
+    if isinstance(kind, T.ArrayType) and any(is_list(array.type) for is_list in _LISTS):
         return _convert_list(array, kind, target, label, case_sensitive)
     if isinstance(kind, T.MapType) and pa.types.is_map(array.type):
         return _convert_map(array, kind, target, label, case_sensitive)
-    if _is_variant(kind) and pa.types.is_struct(array.type):
+    if type(kind).__name__ == "VariantType" and pa.types.is_struct(array.type):
         return _convert_variant(array, target, label)
     if array.type == target:
         return array
@@ -162,7 +170,7 @@ def _convert_struct(
             raise UnsupportedError(f"{inner} has nulls, but the schema declares it NOT NULL; make the field nullable")
         children.append(child)
     if not children:
-        return pa.Array.from_buffers(target, len(array), [_validity(array)])
+        return pa.Array.from_buffers(target, len(array), [pc.is_valid(array).buffers()[1]])
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
 
 
@@ -200,28 +208,6 @@ def _convert_variant(array: pa.StructArray, target: pa.StructType, label: str) -
         )
     children = [array.field(names.index(field.name)).cast(field.type) for field in target]
     return pa.StructArray.from_arrays(children, fields=list(target), mask=array.is_null() if array.null_count else None)
-
-
-def _validity(array: pa.Array) -> pa.Buffer | None:
-    return pc.is_valid(array).buffers()[1] if array.null_count else None
-
-
-def _is_variant(kind: T.DataType) -> bool:
-    return type(kind).__name__ == "VariantType"
-
-
-def _is_list(kind: pa.DataType) -> bool:
-    types = pa.types
-    return any(
-        check(kind)
-        for check in (
-            types.is_list,
-            types.is_large_list,
-            types.is_fixed_size_list,
-            types.is_list_view,
-            types.is_large_list_view,
-        )
-    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

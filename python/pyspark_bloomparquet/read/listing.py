@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import fnmatch
-from functools import reduce
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -74,22 +73,19 @@ class LoadListing:
         (_, first), *_ = self._distinct_footers()
         return {node.name for node in first.profile.schema.root.children}
 
-    @lazy_property
-    def data_schema(self) -> StructType:
-        """The columns of the first file by path, as in Spark; with `mergeSchema`, the columns of all files."""
-        return reduce(self._merge, self._distinct_footers(), StructType([]))
-
-    def _merge(self, before: StructType, described: tuple[FileInfo, Footer]) -> StructType:
-        file, footer = described
-        try:
-            schema = types.file_schema(footer.profile.schema.root, footer.key_values)
-            return types.merge(before, schema, case_sensitive=self.options.case_sensitive)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"{file.path}: {error}") from error
-
     def schema(self) -> StructType:
-        """The schema that Spark's own reader infers: the files' columns, then the partition columns."""
-        return types.add_partitions(self.data_schema, self.partition_fields, case_sensitive=self.options.case_sensitive)
+        """The schema that Spark's own reader infers: the columns of the first file by path, or with `mergeSchema` of
+        all files, then the partition columns."""
+        case_sensitive = self.options.case_sensitive
+        merged, footers, path = StructType([]), self._distinct_footers(), ""
+        try:
+            for file, footer in footers:
+                path = file.path
+                schema = types.file_schema(footer.profile.schema.root, footer.key_values)
+                merged = types.merge(merged, schema, case_sensitive=case_sensitive)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{path}: {error}") from error
+        return types.add_partitions(merged, self.partition_fields, case_sensitive=case_sensitive)
 
     def _distinct_footers(self) -> list[tuple[FileInfo, Footer]]:
         """The first file with its footer; with `mergeSchema`, one file for each distinct schema."""

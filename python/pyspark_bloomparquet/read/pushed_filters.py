@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable
 from decimal import Decimal
 from typing import Any
 
-import pyspark
 from pyspark.sql import datasource as ds
 from pyspark.sql import types as T  # noqa: N812 - the name that PySpark users give it
 
@@ -24,11 +23,6 @@ from bloomparquet.query import predicate as p
 
 # Whether this Spark pushes filters to Python data sources.
 CAN_PUSH = hasattr(ds, "Filter")
-
-# Whether a Spark release keeps the filters of each scan apart. If not, the filters that were pushed last decide which
-# rows every scan of a DataFrame or view reads, because `PythonDataSourceV2` keeps one plan for each relation.
-# tests/spark/test_reuse.py checks this table against the installed Spark.
-FILTERS_STAY_IN_THEIR_SCAN: dict[tuple[int, int], bool] = {(4, 1): False, (4, 2): False, (4, 3): False}
 
 _CHAR_METADATA = "__CHAR_VARCHAR_TYPE_STRING"
 _REPLACEMENT = "\ufffd"
@@ -56,12 +50,6 @@ _VALUES: dict[type, tuple[type, ...]] = {
     T.TimestampType: (dt.datetime,),
     T.TimestampNTZType: (dt.datetime,),
 }
-
-
-def filters_stay_in_their_scan(version: str = pyspark.__version__) -> bool:
-    """Whether this Spark keeps the filters of each scan apart; False for an unknown release."""
-    major, minor = version.split(".")[:2]
-    return FILTERS_STAY_IN_THEIR_SCAN.get((int(major), int(minor)), False)
 
 
 def filters_to_predicate(filters: Iterable[ds.Filter], schema: T.StructType) -> p.Predicate | None:
@@ -94,16 +82,25 @@ def _translate(each: ds.Filter, schema: T.StructType) -> p.Predicate | None:
     return build(column, value) if value is None or _fits(value, kind) else None
 
 
-def _comparable_type(column: tuple[str, ...], schema: T.StructType) -> T.DataType | None:
-    """The type of `column`, if values are equal in Spark exactly when their stored values are equal; else None."""
+def find_field(schema: T.StructType, column: tuple[str, ...]) -> T.StructField | None:
+    """The field of `schema` at the path `column`, which is not empty."""
+    field: T.StructField | None = None
     kind: T.DataType = schema
     for name in column:
-        if not isinstance(kind, T.StructType):
-            return None
-        field = next((field for field in kind.fields if field.name == name), None)
-        if field is None or _CHAR_METADATA in field.metadata:
+        fields = kind.fields if isinstance(kind, T.StructType) else []
+        field = next((field for field in fields if field.name == name), None)
+        if field is None:
             return None
         kind = field.dataType
+    return field
+
+
+def _comparable_type(column: tuple[str, ...], schema: T.StructType) -> T.DataType | None:
+    """The type of `column`, if values are equal in Spark exactly when their stored values are equal; else None."""
+    field = find_field(schema, column)
+    if field is None or _CHAR_METADATA in field.metadata:
+        return None
+    kind = field.dataType
     if type(kind) not in _VALUES:  # not isinstance: CHAR and VARCHAR are subclasses, which Spark pads or trims
         return None
     if isinstance(kind, T.StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":

@@ -9,14 +9,13 @@ and because on Spark 4.1 to 4.3 one query's filters would apply to other queries
 from __future__ import annotations
 
 import os
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyspark
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
 from bloomparquet.errors import EncryptionError, OptionError, PlanError, UnsupportedError
 from bloomparquet.planning.index.lookup import IndexDirectory, open_directory
@@ -31,7 +30,7 @@ from bloomparquet.query.sql.parse import parse_where
 from pyspark_bloomparquet.options.key_provider import invalidate
 from pyspark_bloomparquet.read.arrow_to_spark import arrow_schema
 from pyspark_bloomparquet.read.listing import LoadListing
-from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_stay_in_their_scan, filters_to_predicate
+from pyspark_bloomparquet.read.pushed_filters import CAN_PUSH, filters_to_predicate, find_field
 from pyspark_bloomparquet.read.spark_schema import resolve
 from pyspark_bloomparquet.read.splits import Split, make_splits
 
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from pyspark_bloomparquet.options.load import Options
 
 _INSTEAD = 'Attach the jar (pyspark_bloomparquet.attach), or give the load its predicate: .option("where", "id = 1").'
-_PUSHDOWN_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
@@ -60,22 +58,14 @@ def make_reader(options: Options, schema: StructType) -> BloomParquetReader:
             f"the schema has a type that Spark does not take from a Python data source: {error}; "
             "give a schema without the column"
         ) from error
-    if options.push_filters == "on" and not CAN_PUSH:
+    if options.push_filters != "on":
+        return BloomParquetReader(options, schema)
+    if not CAN_PUSH:
         raise UnsupportedError(
             f"pushFilters=on needs Spark 4.1 or newer: Spark {pyspark.__version__} pushes no filters to Python data "
             f"sources. {_INSTEAD}"
         )
-    # Spark pushes filters in a separate worker process, and only if pushing is enabled.
-    if options.push_filters == "on" or (
-        options.push_filters == "auto" and filters_stay_in_their_scan() and _in_pushdown_worker()
-    ):
-        return PushingReader(options, schema)
-    return BloomParquetReader(options, schema)
-
-
-def _in_pushdown_worker() -> bool:
-    main = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return _PUSHDOWN_WORKER in sys.modules or (main is not None and main.name == _PUSHDOWN_WORKER)
+    return PushingReader(options, schema)
 
 
 class BloomParquetReader(DataSourceReader):
@@ -101,12 +91,7 @@ class BloomParquetReader(DataSourceReader):
             invalidate(options.key_provider)
         for error in plan.unreadable.values():  # their rows may match, and cannot be read
             raise error
-        if (
-            options.push_filters == "auto"
-            and self._where is None
-            and plan.total > 1
-            and not filters_stay_in_their_scan()
-        ):
+        if options.push_filters == "auto" and self._where is None and plan.total > 1:
             _warn_that_nothing_is_skipped()
         return [
             *make_splits(
@@ -203,15 +188,8 @@ def _is_timestamp(predicate: Leaf, plan: ScanPlan, listing: LoadListing) -> bool
 
 def _reader_types(where: Predicate, schema: StructType) -> dict[Column, str]:
     """The types of the columns of `where` in `schema`."""
-    types: dict[Column, str] = {}
-    for column in columns(where):
-        kind: DataType | None = schema
-        for name in column:
-            fields = kind.fields if isinstance(kind, StructType) else []
-            kind = next((field.dataType for field in fields if field.name == name), None)
-        if kind is not None:
-            types[column] = kind.simpleString()
-    return types
+    fields = {column: find_field(schema, column) for column in columns(where)}
+    return {column: field.dataType.simpleString() for column, field in fields.items() if field is not None}
 
 
 def _lacks_zone(value: Any) -> bool:

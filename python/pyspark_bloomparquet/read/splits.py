@@ -11,10 +11,12 @@ from __future__ import annotations
 import pickle
 import socket
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 from pyspark.sql.datasource import InputPartition
 
 from bloomparquet.planning.dataset import Dataset
@@ -24,22 +26,8 @@ from bloomparquet.query.predicate import Predicate
 from bloomparquet.storage.files import FileInfo
 
 
-@dataclass(frozen=True)
-class SkippedFiles:
-    """The local files that a plan skips, in the versions that were planned; compressed, because there may be many.
-
-    Tasks check that these files are unchanged: Spark keeps the splits of a DataFrame and runs them again, and a skipped
-    file that has changed meanwhile may hold matching rows.
-    """
-
-    packed: bytes
-
-    @classmethod
-    def of(cls, files: Sequence[FileInfo]) -> SkippedFiles:
-        return cls(zlib.compress(pickle.dumps(list(map(tuple, files))), level=1))
-
-    def files(self) -> list[FileInfo]:
-        return list(map(FileInfo._make, pickle.loads(zlib.decompress(self.packed))))
+def _pack(files: Sequence[FileInfo]) -> bytes:
+    return zlib.compress(pickle.dumps(list(map(tuple, files))), level=1)
 
 
 @dataclass(frozen=True)
@@ -47,15 +35,21 @@ class Split(InputPartition):
     """The part of a scan that one task reads: ``row_groups[i]`` of ``dataset.files[i]``.
 
     `dataset` has no keys: a task asks for its own. `where` is the load's predicate with its columns resolved. `host` is
-    the machine of the planner. The first split of a plan also has the `skipped` files, and checks that they are
-    unchanged.
+    the machine of the planner.
+
+    The first split of a plan also has the local files that the plan skips; `skipped`, compressed because there may be
+    many. Its task checks that they are unchanged: Spark keeps the splits of a DataFrame and runs them again, and a
+    skipped file that has changed meanwhile may hold matching rows.
     """
 
     dataset: Dataset
     row_groups: tuple[tuple[int, ...], ...]
     where: Predicate | None = None
-    skipped: SkippedFiles | None = None
+    skipped: bytes = _pack(())
     host: str = field(default_factory=socket.gethostname)
+
+    def skipped_files(self) -> list[FileInfo]:
+        return list(map(FileInfo._make, pickle.loads(zlib.decompress(self.skipped))))
 
     def comparable(self, files: Sequence[FileInfo]) -> list[FileInfo]:
         """`files`; on another machine than the planner's, without inodes and change times, which mean nothing there."""
@@ -63,66 +57,56 @@ class Split(InputPartition):
         return [file if is_here else file._replace(inode=0, ctime_ns=0) for file in files]
 
 
-@dataclass(frozen=True)
-class Piece:
-    """One row group to assign to a split: number `row_group` of the file at `position` of the data set. `length` is in
-    bytes."""
-
-    position: int
-    row_group: int
-    length: int
-
-
 def make_splits(plan: ScanPlan, *, max_partition_bytes: int, open_cost: int, min_partitions: int) -> list[Split]:
-    """Splits of about equal cost that hold every kept row group of `plan` once, in order; see :func:`group_pieces`."""
-    dataset, skipped = replace(plan.dataset, keys=None), skipped_local_files(plan)
-    groups = group_pieces(
-        list(_pieces(plan)),
+    """Splits that hold every kept row group of `plan` once, in order; see :func:`first_of_splits`."""
+    kept = np.flatnonzero(plan.codes == KEPT)
+    files, row_groups = plan.file_positions[plan.table.file[kept]], plan.table.index[kept].tolist()
+    firsts = first_of_splits(
+        files,
+        plan.table.extents_of(kept)[1],
         max_partition_bytes=max_partition_bytes,
         open_cost=open_cost,
         min_partitions=min_partitions,
     )
-    splits = [_make_split(dataset, plan.where, pieces) for pieces in groups or [[]] * bool(skipped)]
-    return [replace(splits[0], skipped=SkippedFiles.of(skipped)), *splits[1:]] if skipped else splits
+    dataset, skipped = replace(plan.dataset, keys=None), skipped_local_files(plan)
+    splits = []
+    for first, end in pairwise([*firsts, len(kept)]):
+        of_files: dict[int, list[int]] = {}
+        for file, row_group in zip(files[first:end].tolist(), row_groups[first:end], strict=True):
+            of_files.setdefault(file, []).append(row_group)
+        splits.append(Split(dataset.select(list(of_files)), tuple(map(tuple, of_files.values())), plan.where))
+    if not skipped:
+        return splits
+    head, *rest = splits or [Split(dataset.select([]), (), plan.where)]
+    return [replace(head, skipped=_pack(skipped)), *rest]
 
 
-def _pieces(plan: ScanPlan) -> Iterator[Piece]:
-    kept = np.flatnonzero(plan.codes == KEPT)
-    _, lengths = plan.table.extents_of(kept)
-    positions = plan.file_positions[plan.table.file[kept]]
-    return map(Piece, positions.tolist(), plan.table.index[kept].tolist(), lengths.tolist())
+def first_of_splits(
+    files: NDArray[np.int64],
+    lengths: NDArray[np.int64],
+    *,
+    max_partition_bytes: int,
+    open_cost: int,
+    min_partitions: int,
+) -> list[int]:
+    """The first row group of each split, so that splits have about equal cost.
 
+    `files` has the file of each row group; those of a file are neighbours. `lengths` are in bytes.
 
-def _make_split(dataset: Dataset, where: Predicate | None, pieces: list[Piece]) -> Split:
-    row_groups: dict[int, list[int]] = {}
-    for piece in pieces:
-        row_groups.setdefault(piece.position, []).append(piece.row_group)
-    return Split(dataset.select(list(row_groups)), tuple(map(tuple, row_groups.values())), where)
-
-
-def group_pieces(
-    pieces: Sequence[Piece], *, max_partition_bytes: int, open_cost: int, min_partitions: int
-) -> list[list[Piece]]:
-    """Groups of about equal cost that hold every piece once, in order.
-
-    A group has at most `max_partition_bytes`, unless it is a single row group. Each file adds `open_cost` (bytes) to
-    the cost, so that many tiny files make few groups.
+    A split has at most `max_partition_bytes`, unless it is a single row group. Each file adds `open_cost` (bytes) to
+    the cost, so that many tiny files make few splits.
     """
-    costs = [
-        piece.length + (open_cost if i == 0 or pieces[i - 1].position != piece.position else 0)
-        for i, piece in enumerate(pieces)
-    ]
-    total = sum(costs)
+    costs = lengths + open_cost * (np.diff(files, prepend=-1) != 0)
+    total = int(costs.sum())
     target = min(max_partition_bytes, max(open_cost, -(-total // min_partitions)))
     share = total / max(1, -(-total // target))
-    groups: list[list[Piece]] = []
+    firsts: list[int] = []
     current, size, before = -1, 0, 0
-    for piece, cost in zip(pieces, costs, strict=True):
-        number = int((before + cost / 2) / share)  # of the group that the middle of the piece falls into
-        if number > current or size + piece.length > max_partition_bytes:
-            groups.append([])
+    for i, (length, cost) in enumerate(zip(lengths.tolist(), costs.tolist(), strict=True)):
+        number = int((before + cost / 2) / share)  # of the split that the middle of the row group falls into
+        if number > current or size + length > max_partition_bytes:
+            firsts.append(i)
             current, size = number, 0
-        groups[-1].append(piece)
-        size += piece.length
+        size += length
         before += cost
-    return groups
+    return firsts

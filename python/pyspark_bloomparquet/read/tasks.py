@@ -45,7 +45,7 @@ def read_split(split: Split, schema: StructType, options: Options) -> Iterator[p
         dataset = dataset.with_keys(provided_keys(options.key_provider))
         for batches in _reads(dataset, split, schema, options):
             yield from _forgiving(batches, options)
-    for file in split.comparable(split.skipped.files()) if split.skipped is not None else ():
+    for file in split.comparable(split.skipped_files()):
         if not (options.ignore_missing_files and not os.path.exists(file.path)):
             require_unchanged(dataset.storage, file)
 

@@ -60,9 +60,8 @@ def add_filters(
 
     `bloom` is that of :func:`bloomparquet.add_filters`: a name, a list of names, ``{"user_id": Bloom(fpp=0.001)}``, or
     ``"*"`` for all columns for which filters pay. Unless each column has an fpp, the driver reads all footers at `path`
-    to count the row groups. Column names are resolved as in
-    Spark: their case is ignored unless ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with
-    backticks.
+    to count the row groups. Column names are resolved as in Spark: their case is ignored unless
+    ``spark.sql.caseSensitive`` is true, and parts with dots are quoted with backticks.
 
     The work is complete when this returns. The DataFrame has the columns of `OUTCOME`. ``action`` is ``added``;
     ``unchanged`` for a file that has the filters already; or ``failed``, with ``error``, for a file that is unchanged
@@ -187,7 +186,9 @@ def change_on_executor(payload: bytes, path: str) -> FileOutcome:
             if isinstance(error, FileBusyError) and time.monotonic() < until:
                 time.sleep(0.2)
             elif file is None or attempts >= _ATTEMPTS or not _may_succeed(error, storage, file, attempts):
-                return _failed(path, 0 if file is None else file.size, _message(error))
+                is_expected = isinstance(error, BloomParquetError | OSError)
+                message = str(error) if is_expected else f"{type(error).__name__}: {error}"
+                return _failed(path, 0 if file is None else file.size, message)
 
 
 def _may_succeed(error: Exception, storage: Storage, file: FileInfo, attempts: int) -> bool:
@@ -202,11 +203,6 @@ def _may_succeed(error: Exception, storage: Storage, file: FileInfo, attempts: i
 
 def _failed(path: str, size: int, error: str) -> FileOutcome:
     return FileOutcome(path, "failed", size, size, error=error)
-
-
-def _message(error: Exception) -> str:
-    # The message of an unexpected error says too little without its type.
-    return str(error) if isinstance(error, BloomParquetError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def _column(name: str | Column) -> str | Column:
