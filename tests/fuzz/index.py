@@ -20,7 +20,7 @@ import xxhash
 
 import bloomparquet as bp
 from bloomparquet.planning.evidence.section_file import UNUSABLE, SectionFile
-from bloomparquet.planning.evidence.section_source import DamagedFileError, _RecordsInMemory
+from bloomparquet.planning.evidence.section_source import DamagedFileError, RecordsInMemory
 from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.listing import StoredFiles
 from bloomparquet.planning.index.lookup import forget_indexes
@@ -168,8 +168,8 @@ class _Bytes:
     def read(self, offset: int, size: int, reads: ReadCount) -> memoryview:
         return self._data[offset : offset + size]
 
-    def records(self, offset: int, record_bytes: int, count: int) -> _RecordsInMemory:
-        return _RecordsInMemory(np.frombuffer(self._data, np.uint8, record_bytes * count, offset).reshape(count, -1))
+    def records(self, offset: int, record_bytes: int, count: int) -> RecordsInMemory:
+        return RecordsInMemory(np.frombuffer(self._data, np.uint8, record_bytes * count, offset).reshape(count, -1))
 
 
 def _run_segment(data: bytes) -> None:

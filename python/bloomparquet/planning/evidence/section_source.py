@@ -6,6 +6,7 @@ import mmap
 import os
 import stat
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -87,7 +88,7 @@ class MappedSource(_LocalSource):
         return memoryview(self._map)[offset : offset + size]
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
-        return _RecordsInMemory(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
+        return RecordsInMemory(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
 
 
 class OpenSource(_LocalSource):
@@ -108,17 +109,16 @@ class OpenSource(_LocalSource):
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
         whole = self.read(offset, record_bytes * count, ReadCount())
-        return _RecordsInMemory(np.frombuffer(whole, np.uint8).reshape(count, -1))
+        return RecordsInMemory(np.frombuffer(whole, np.uint8).reshape(count, -1))
 
 
-class _RecordsInMemory:
-    threads = 1
-
-    def __init__(self, records: Bits) -> None:
-        self._records = records
+@dataclass(frozen=True, slots=True)
+class RecordsInMemory:
+    records: Bits
+    threads: int = 1
 
     def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
-        return self._records, numbers
+        return self.records, numbers
 
 
 class StoredSource:
