@@ -65,12 +65,9 @@ class _LocalSource:
         self.path, self._file = path, open_untrusted(path)
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            self._file.close()
             raise DamagedFileError(f"{path}: not a file of sections")
         self.size, self.owner = status.st_size, status.st_uid
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            self._file.close()  # if this is interrupted, the file is closed when it is dropped, with a ResourceWarning
 
 
 class MappedSource(_LocalSource):
@@ -93,6 +90,10 @@ class MappedSource(_LocalSource):
 
 class OpenSource(_LocalSource):
     """A local file that stays open, and is copied into memory. It may shrink, or be replaced, at any time."""
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()  # if this is interrupted, the file is closed when it is dropped, with a ResourceWarning
 
     def read_start(self, reads: ReadCount) -> memoryview:
         return self.read(0, min(self.size, _FIRST_OPEN_READ), reads)
