@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -22,24 +21,13 @@ from bloomparquet.planning.evidence.bit_slices import (
     SliceLayout,
     transpose,
 )
-from bloomparquet.planning.evidence.section_source import Bits, DamagedFileError
+from bloomparquet.planning.evidence.section_source import Bits, DamagedFileError, RecordsInMemory
 from bloomparquet.storage.files import ReadCount
 
 COUNTS = [1, 2, 7, 8, 9, 17, 63, 64, 65, 511, 513, 2049, 4088, 4089, 4161, 8193]
 BLOCKS = [1, 2, 3, 7, 8, 100]
 SEED = 7
 Words = NDArray[np.uint32]
-
-
-@dataclass(frozen=True)
-class Whole:
-    """The records of a tile in memory."""
-
-    rows: Bits
-    threads: int = 1
-
-    def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
-        return self.rows, numbers
 
 
 def filters(count: int, blocks: int) -> Words:
@@ -59,7 +47,7 @@ def tile(made: Words) -> tuple[SliceLayout, Bits]:
 def ask(layout: SliceLayout, rows: Bits, hashes: Words, seed: int = SEED) -> NDArray[np.bool_]:
     records = rows.reshape(layout.rows, layout.row_bytes)
     positions = bit_positions(hashes, layout.n_slices // BITS_PER_BLOCK)
-    slices = BitSlices(layout, seed, Whole(records))
+    slices = BitSlices(layout, seed, RecordsInMemory(records))
     return np.concatenate([slices.unpack(answers) for _, answers in slices.ask(positions, ReadCount())])
 
 
@@ -121,7 +109,7 @@ def test_every_changed_word_of_a_tile_is_noticed(count: int, blocks: int) -> Non
     flat = rows.reshape(-1)
 
     def ask_all(seed: int) -> None:
-        list(BitSlices(layout, seed, Whole(rows)).ask(every_slice, ReadCount()))
+        list(BitSlices(layout, seed, RecordsInMemory(rows)).ask(every_slice, ReadCount()))
 
     for at in random.permutation(len(flat))[:200].tolist():
         changed = np.uint8(1 << random.integers(0, 8))

@@ -196,13 +196,18 @@ def test_each_storage_and_directory_has_an_index_of_its_own(tmp_path: Path) -> N
         assert index.root == f"{tmp_path}/"
 
 
-def test_segments_that_cannot_be_used_are_left_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    directory = put_index(tmp_path / "_bloomparquet_index", segments=4)
+@pytest.mark.parametrize("read_bytes", [0, 1 << 20], ids=["mapped", "open"])
+def test_segments_that_cannot_be_used_are_left_out(
+    read_bytes: int, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lookup, "_READ_BYTES", read_bytes)
+    directory = put_index(tmp_path / "_bloomparquet_index", segments=5)
     index = Looks(LOCAL, f"{tmp_path}/").look()
     assert index is not None
     replace_file(directory / "0.segment", b"x" * index.manifest.segments[0].bytes)
     os.truncate(directory / "2.segment", 1000)
     (directory / "3.segment").unlink()
+    os.truncate(directory / "4.segment", 0)
     assert [segment.path for segment in index.open_segments(ReadCount())] == [str(directory / "1.segment")]
     ending = "; the files of this part of the index are read without it"
     size = index.manifest.segments[2].bytes
@@ -210,6 +215,7 @@ def test_segments_that_cannot_be_used_are_left_out(tmp_path: Path, caplog: pytes
         ("WARNING", f"{directory}/0.segment: not a file of this version{ending}"),
         ("WARNING", f"{directory}/2.segment: it has 1000 bytes; expected {size}{ending}"),
         ("WARNING", f"[Errno 2] No such file or directory: '{directory}/3.segment'{ending}"),
+        ("WARNING", f"{directory}/4.segment: not a file of sections{ending}"),
     ]
 
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -65,12 +66,9 @@ class _LocalSource:
         self.path, self._file = path, open_untrusted(path)
         status = os.fstat(self._file.fileno())
         if not stat.S_ISREG(status.st_mode) or not status.st_size:
+            self._file.close()
             raise DamagedFileError(f"{path}: not a file of sections")
         self.size, self.owner = status.st_size, status.st_uid
-
-    def __del__(self) -> None:
-        if hasattr(self, "_file"):
-            self._file.close()  # if this is interrupted, the file is closed when it is dropped, with a ResourceWarning
 
 
 class MappedSource(_LocalSource):
@@ -88,11 +86,15 @@ class MappedSource(_LocalSource):
         return memoryview(self._map)[offset : offset + size]
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
-        return _RecordsInMemory(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
+        return RecordsInMemory(np.frombuffer(self._map, np.uint8, record_bytes * count, offset).reshape(count, -1))
 
 
 class OpenSource(_LocalSource):
     """A local file that stays open, and is copied into memory. It may shrink, or be replaced, at any time."""
+
+    def __del__(self) -> None:
+        if hasattr(self, "_file"):
+            self._file.close()  # if this is interrupted, the file is closed when it is dropped, with a ResourceWarning
 
     def read_start(self, reads: ReadCount) -> memoryview:
         return self.read(0, min(self.size, _FIRST_OPEN_READ), reads)
@@ -109,17 +111,16 @@ class OpenSource(_LocalSource):
 
     def records(self, offset: int, record_bytes: int, count: int) -> Records:
         whole = self.read(offset, record_bytes * count, ReadCount())
-        return _RecordsInMemory(np.frombuffer(whole, np.uint8).reshape(count, -1))
+        return RecordsInMemory(np.frombuffer(whole, np.uint8).reshape(count, -1))
 
 
-class _RecordsInMemory:
-    threads = 1
-
-    def __init__(self, records: Bits) -> None:
-        self._records = records
+@dataclass(frozen=True, slots=True)
+class RecordsInMemory:
+    records: Bits
+    threads: int = 1
 
     def take(self, numbers: NDArray[np.int64], reads: ReadCount) -> tuple[Bits, NDArray[np.int64]]:
-        return self._records, numbers
+        return self.records, numbers
 
 
 class StoredSource:
