@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bloomparquet.errors import BloomParquetError, UnsupportedError
-from bloomparquet.parquet.bloom_filter.header import MAX_BITSET_BYTES, parse_header
+from bloomparquet.parquet.bloom_filter.header import MAX_BITSET_BYTES, parse_header, parse_headers
 from tests.support.core import Field, encode
 
 ARROW_RS = bytes([21, 64, 28, 28, 0, 0, 28, 28, 0, 0, 28, 28, 0, 0, 0])
@@ -52,3 +53,11 @@ def test_a_union_of_two_members_is_unsupported() -> None:
 def test_bytes_that_are_no_header_are_an_error(data: bytes) -> None:
     with pytest.raises(BloomParquetError):
         parse_header(data)
+
+
+def test_a_truncated_header_is_not_taken_for_a_whole_one() -> None:
+    """Many headers are parsed at once, and recognised by their bytes."""
+    heads = np.zeros((2, 64), np.uint8)
+    heads[:, : len(ARROW_RS)] = np.frombuffer(ARROW_RS, np.uint8)
+    header_bytes, bitset_bytes, errors = parse_headers(heads, np.array([64, len(ARROW_RS) - 1]))
+    assert (header_bytes.tolist(), bitset_bytes.tolist(), list(errors)) == ([15, 0], [32, 0], [1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -231,6 +232,9 @@ def test_another_page_than_the_found_one_is_an_error() -> None:
     ):
         with pytest.raises(bp.FormatError):
             read_rows(column, np.array([5, 12]), lambda start, end, changed=changed: changed[start:end])
+    shifted = replace(column.chunks[0], first_row=np.array([0, 9, 20, 30]))
+    with pytest.raises(bp.FormatError, match="expected a data page of 9 rows"):
+        read_rows(replace(column, chunks=(shifted,)), np.array([5, 12]), lambda start, end: data[start:end])
 
 
 def test_a_page_of_lists_must_have_as_many_rows_as_it_claims(tmp_path: Path) -> None:
