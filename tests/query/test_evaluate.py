@@ -101,6 +101,18 @@ def test_nan_is_greatest_and_both_zeros_are_equal():
     assert _evaluate(Eq("a", -0.0), cells) == [False, False, False, True, True, None]
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int64(), pa.uint64()], ids=str)
+def test_integers_at_the_limits_of_their_type(kind: pa.DataType) -> None:
+    signed = pa.types.is_signed_integer(kind)
+    low, high = (-(2 ** (kind.bit_width - 1)) if signed else 0), 2 ** (kind.bit_width - signed) - 1
+    cells = [low, high, None]
+    for literal in (low - 1, low, low + 0.5, high, high + 1):
+        assert _evaluate(Eq("a", literal), cells, kind) == [low == literal, high == literal, None]
+        assert _evaluate(Lt("a", literal), cells, kind) == [low < literal, high < literal, None]
+        assert _evaluate(LtEq("a", literal), cells, kind) == [low <= literal, high <= literal, None]
+        assert _evaluate(In("a", [literal, literal]), cells, kind) == [low == literal, high == literal, None]
+
+
 def test_big_integers_are_exact_but_in_float_columns():
     cells = [2**53, 2**53 + 1]
     assert _evaluate(Eq("a", float(2**53)), cells) == [True, False]
