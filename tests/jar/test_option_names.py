@@ -13,6 +13,7 @@ from pyspark.sql import DataFrameReader, DataFrameWriter, SparkSession
 
 from pyspark_bloomparquet import last_plan
 from pyspark_bloomparquet.options.table import OPTIONS, ORC, PARQUET, PYTHON, Source
+from tests.support.scenarios import texts
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
