@@ -81,9 +81,10 @@ INNER_PACKAGES = {
     "bloomparquet.planning": {
         "evidence": set[str](),
         "index": {"evidence"},
-        "parquet": {"evidence", "index"},
-        "orc": {"evidence", "index"},
-        "planning": {"evidence", "index", "parquet", "orc"},
+        "cache": {"evidence", "index"},
+        "parquet": {"evidence", "index", "cache"},
+        "orc": {"evidence", "index", "cache"},
+        "planning": {"evidence", "index", "cache", "parquet", "orc"},
     },
     "bloomparquet.writing": {
         "filters": set[str](),

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from tests.bench.data import Shape, table
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 from tests.bench.plans import Lookups

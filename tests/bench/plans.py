@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from tests.bench.data import Shape, data_set, file_of, keys, scatter
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from pyspark_bloomparquet import last_plan
 from tests.bench.data import scatter
 from tests.bench.measure import Contender, Row, milliseconds, take_turns

@@ -28,7 +28,7 @@ from bloomparquet.parquet.thrift.definitions import (
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.struct import ThriftStruct
 from bloomparquet.parquet.thrift.writer import write_struct
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.open import open_storage
 

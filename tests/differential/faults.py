@@ -100,7 +100,7 @@ FAULTS = [
         "codes[self._table.members(i)] = Decision.NULLS.code",
     ),
     Fault(
-        "planning: an index speaks for files that changed", f"{_CORE}/planning/index/file_positions.py",
+        "planning: an index speaks for files that changed", f"{_CORE}/planning/cache/file_positions.py",
         "same &= are_same", "same &= True",
     ),
     Fault(

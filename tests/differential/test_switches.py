@@ -16,7 +16,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.query.normal_form import normalize
 from bloomparquet.query.predicate import Eq, In, Or, Predicate
 from bloomparquet.query.verdict import Decision

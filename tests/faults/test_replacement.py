@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from tests.faults.injector import IS_REPEATED, Injector, keyword, repeat, seeds
 from tests.faults.local_calls import faulty
 from tests.faults.work import ERRORS, WORKS, LocalPlace, Work, forget, parquet, random_of, unlogged

@@ -21,8 +21,8 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 import bloomparquet as bp
+from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import DIRECTORY
 from bloomparquet.planning.options import PlanOptions

@@ -17,7 +17,7 @@ from random import Random
 import pyarrow as pa
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from tests.fuzz.folder import CACHED, folder, no_wait
 from tests.fuzz.metadata import file_of, footer_of
 from tests.fuzz.mutate import change_some, change_thrift, join, split

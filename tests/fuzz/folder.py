@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from unittest.mock import patch
 
-from bloomparquet.planning.index import cache as cache_of_plans
+from bloomparquet.planning.cache import plan_cache as cache_of_plans
 
 CACHED = 32
 """How many files the process's cache may know: each plan of a new file looks at them all."""

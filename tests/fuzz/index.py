@@ -18,7 +18,7 @@ import numpy as np
 import xxhash
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import PlanCache
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import _digest
 from bloomparquet.planning.options import PlanOptions

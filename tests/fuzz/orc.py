@@ -27,7 +27,7 @@ from bloomparquet.orc.stripe_indexes import (
     BLOOM_FILTER_UTF8,
     ROW_INDEX,
 )
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.storage.varint import read_varint
 from tests.fuzz.folder import CACHED, folder, no_wait

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from bloomparquet.parquet.thrift.template import Template
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.parquet import filters
 from tests.fuzz.target import CORPUS, Target, examine, minimise

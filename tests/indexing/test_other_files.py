@@ -11,7 +11,7 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import PlanCache
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.files import write

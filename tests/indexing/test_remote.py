@@ -12,10 +12,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.indexing import build, commit, segment
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence import section_source
 from bloomparquet.planning.index import lookup
-from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.manifest import _digest
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import ScanPlan

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.evidence.cache_directory import default_directory, open_cache_file
+from bloomparquet.planning.cache.directory import default_directory, open_cache_file
+from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.evidence.section_file import MAGIC
-from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.disk_cache import (
@@ -54,7 +54,7 @@ def test_disk_errors_are_logged_once_and_fail_no_plan(
         raise OSError(28, "No space left on device")
 
     use_disk(directory)
-    monkeypatch.setattr("bloomparquet.planning.evidence.cache_directory.os.replace", full)
+    monkeypatch.setattr("bloomparquet.planning.cache.directory.os.replace", full)
     for _ in range(2):
         assert summary(bp.plan(data, "x = 30")) == expected
         restart()
@@ -101,7 +101,7 @@ def test_tables_that_grow_in_memory_stay_within_the_bound(data: Path) -> None:
 
 
 def _write_many(directory: Path, data: Path, number: int) -> None:
-    from bloomparquet.planning.index.cache import process_cache as own
+    from bloomparquet.planning.cache.plan_cache import process_cache as own
 
     opened = bp.Dataset.open(data)
     for i in range(25):

@@ -16,10 +16,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.planning.evidence import cache_directory
-from bloomparquet.planning.evidence.cache_directory import CacheDirectory, open_cache_file
+from bloomparquet.planning.cache import directory as cache_directory
+from bloomparquet.planning.cache.directory import CacheDirectory, open_cache_file
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.evidence.section_source import DamagedFileError
-from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet import row_groups
 from bloomparquet.storage.files import FileInfo
 from tests.support.disk_cache import (

@@ -10,7 +10,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.errors import MissingKeyError
 from bloomparquet.parquet.metadata.footer import read_footers
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.open import open_storage
 from tests.support.core import Reads, kept_indexes, watch_reads

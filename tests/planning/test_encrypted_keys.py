@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from tests.support.encrypted_table import FOOTER, GROUPS, OTHER, OWN, ROWS, write
 from tests.support.parquet_table import parquet_table
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.split_block import SplitBlockBloomFilter
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.evidence.interface import Question
-from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet import folded_filters
 from bloomparquet.planning.parquet.folded_filters import FoldedFilters
 from bloomparquet.storage.files import LocalStorage, ReadCount

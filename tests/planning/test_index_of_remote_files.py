@@ -10,7 +10,7 @@ import pyarrow.fs
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import PlanCache
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.storage.staleness import are_same_times

@@ -12,7 +12,7 @@ import pyarrow.orc
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from tests.faults.injector import NUMBER, SEED
 from tests.support.filters_in_memory import MIXED, Chunk, Column, encrypted, expected

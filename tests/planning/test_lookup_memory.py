@@ -7,7 +7,7 @@ import tracemalloc
 from pathlib import Path
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from tests.support.files import write
 
 

@@ -15,7 +15,7 @@ import bloomparquet as bp
 from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_longs
 from bloomparquet.orc.stripe_indexes import ROW_INDEX
-from bloomparquet.planning.index.cache import process_cache as cache
+from bloomparquet.planning.cache.plan_cache import process_cache as cache
 from tests.orc.test_files import TABLE
 from tests.support.core import kept, watch_reads
 from tests.support.orc import OrcFile

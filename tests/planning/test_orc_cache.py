@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.index.cache import process_cache
 from tests.support.disk_cache import cache_files, cache_in, restart, use_disk
 from tests.support.orc_rewriting import drop_statistics, write
 

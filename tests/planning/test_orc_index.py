@@ -18,9 +18,9 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import OrcBloomFilter, bit_positions, hash_longs
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.evidence.section_file import SectionFile
 from bloomparquet.planning.evidence.section_source import OpenSource
-from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.index.manifest import WRITER
 from tests.planning.test_orc import EVERY, LEAVES, ROWS, STRIDE, STRIPE, true_for, values_of

@@ -233,7 +233,7 @@ def test_threads_plan_at_once(tmp_path: Path) -> None:
     for i in range(4):
         write(tmp_path / f"{i}.parquet", {"x": values, "y": values}, ["x", "y"], rows_per_group=200)
     expected = {value: kept(bp.plan(tmp_path, bp.Eq("x", value))) for value in range(0, 160, 2)}
-    from bloomparquet.planning.index.cache import process_cache
+    from bloomparquet.planning.cache.plan_cache import process_cache
 
     process_cache.clear()
     wrong: list[Any] = []

@@ -13,13 +13,14 @@ from pyarrow import orc
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
 from bloomparquet.parquet.metadata import file_profile
+from bloomparquet.planning.cache import parts
+from bloomparquet.planning.cache import plan_cache as cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.evidence.filter_store import FilterStore
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.evidence.joined import JoinedFilters, join_bounds
 from bloomparquet.planning.evidence.selection import Selection
 from bloomparquet.planning.evidence.tiles import TiledFilters
-from bloomparquet.planning.index import cache, parts
-from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.query.ordering import Bounds

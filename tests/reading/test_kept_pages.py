@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.reading import parquet_file
 from bloomparquet.reading.parquet_file import ParquetFileReader
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.storage.open import open_storage
 from tests.support.emulators import AZURE_ACCOUNT, AZURE_KEY, azurite, fake_gcs
 from tests.support.files import write

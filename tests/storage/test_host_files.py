@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 import bloomparquet as bp
 from bloomparquet.errors import FormatError, LimitError
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.storage.files import FileInfo, Files, ReadCount

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.storage.files import FileEnds
 from bloomparquet.storage.open import open_storage
 from tests.support.commands import Run

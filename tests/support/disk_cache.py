@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import bloomparquet as bp
-from bloomparquet.planning.index.cache import PlanCache, process_cache
+from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.files import write

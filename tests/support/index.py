@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import bloomparquet as bp
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.manifest import DIRECTORY
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset

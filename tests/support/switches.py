@@ -18,12 +18,12 @@ import numpy as np
 
 from bloomparquet.planning import judge, partition_evidence, planner
 from bloomparquet.planning import open as opening
+from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.decisions import KEPT
 from bloomparquet.planning.evidence import statistics
 from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.variants import find_typed_chunks
 from bloomparquet.planning.index import lookup
-from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.query.resolve import NoLeaf, find_leaf_of
 from bloomparquet.query.verdict import Decision

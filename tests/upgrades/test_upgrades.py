@@ -15,8 +15,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.errors import BloomParquetError
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.index import manifest
-from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from pyspark_bloomparquet.jar.protocol import VERSION as PROTOCOL
 from tests.support.disk_cache import cache_files, cache_in, restart, summary, uncached

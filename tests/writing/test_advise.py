@@ -17,7 +17,7 @@ from rich.console import Console
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_report
 from bloomparquet.parquet.bloom_filter.sizes import smallest_num_bytes
-from bloomparquet.planning.index.cache import process_cache
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice

@@ -13,8 +13,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands
+from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.dataset import Dataset
-from bloomparquet.planning.index.cache import process_cache
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice

@@ -25,12 +25,12 @@ from bloomparquet.indexing.segment import (
     are_unchanged,
     why_left_out,
 )
+from bloomparquet.planning.cache.file_positions import FilePositions
+from bloomparquet.planning.cache.listing import TABLE, StoredFiles
 from bloomparquet.planning.dataset import Dataset, PathLike, Paths
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED
-from bloomparquet.planning.index.file_positions import FilePositions
-from bloomparquet.planning.index.listing import TABLE, StoredFiles
 from bloomparquet.planning.index.lookup import OpenIndex, absolute_directory, covered_root
 from bloomparquet.planning.index.manifest import MANIFEST, Manifest, SegmentEntry, read_manifest
 from bloomparquet.planning.open import orc_files

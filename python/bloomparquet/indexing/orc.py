@@ -15,9 +15,9 @@ from bloomparquet.orc.bloom_filter import OrcBloomFilter
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.stripe_indexes import StripeIndexes, read_filters
 from bloomparquet.orc.writer_quirks import why_filters_unusable
+from bloomparquet.planning.cache.listing import Listing
 from bloomparquet.planning.evidence.section_file import NewTile, Section
 from bloomparquet.planning.evidence.stored_arrays import column_name
-from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.orc.filters import never_filled
 from bloomparquet.planning.orc.open import read_stripes
 from bloomparquet.planning.orc.serialized import column_section, table_sections

@@ -13,9 +13,9 @@ from bloomparquet.indexing.columns import FilterToMake, IndexColumns
 from bloomparquet.indexing.filters import FilterSet, made_filters, stored_filters
 from bloomparquet.indexing.segment import BuildReport, EvidenceReader, SegmentContents, require_room
 from bloomparquet.parquet.metadata.footer import Footer, read_footers
+from bloomparquet.planning.cache.listing import Listing
 from bloomparquet.planning.evidence.section_file import NewTile
 from bloomparquet.planning.evidence.stored_arrays import column_name
-from bloomparquet.planning.index.listing import Listing
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import column_section, table_section

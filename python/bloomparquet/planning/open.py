@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from bloomparquet.errors import BloomParquetError, NotParquetError, PlanError, quoted
 from bloomparquet.planning.arrow_schema import footer_schemas, unify, with_partitions
+from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import Table
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import OpenIndex, find_index
 from bloomparquet.planning.parquet.open import open_row_groups
 from bloomparquet.planning.parquet.row_groups import RowGroups

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from bloomparquet.errors import OptionError, quoted
+from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.evidence.interface import ReaderTypes
-from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.index.lookup import IndexDirectory
 from bloomparquet.query.predicate import Predicate
 

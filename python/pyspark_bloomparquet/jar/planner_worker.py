@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import BloomParquetError, EncryptionError, OptionError, PlanError
 from bloomparquet.planning import planner
+from bloomparquet.planning.cache.directory import code_fingerprint
+from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.decisions import KEPT
-from bloomparquet.planning.evidence.cache_directory import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
-from bloomparquet.planning.index.cache import PlanCache, process_cache
 from bloomparquet.planning.open import has_expression_filters
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import ScanPlan

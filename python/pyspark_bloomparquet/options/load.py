@@ -98,7 +98,7 @@ class PlannerOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str]) -> PlannerOptions:
         """The checked values. Raises :class:`OptionError` for a wrong value, :class:`PlanError` for an unknown name."""
-        from bloomparquet.planning.evidence.cache_directory import default_directory
+        from bloomparquet.planning.cache.directory import default_directory
 
         if unknown := sorted(given.keys() - {option.name for option in PLANNER}):
             raise PlanError(

@@ -8,11 +8,11 @@ from typing import TypeAlias
 from bloomparquet.errors import BloomParquetError
 from bloomparquet.parquet.encryption.keys import Keys
 from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.planning.cache.parts import PartKind
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.lookup import OpenIndex
-from bloomparquet.planning.index.parts import PartKind
 from bloomparquet.planning.parquet.row_groups import RowGroups
 from bloomparquet.planning.parquet.serialized import read_segment, to_sections
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage

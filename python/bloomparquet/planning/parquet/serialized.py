@@ -21,6 +21,7 @@ from bloomparquet.parquet.bloom_filter.sizes import BYTES_PER_BLOCK
 from bloomparquet.parquet.bloom_filter.split_block import BITS_PER_BLOCK, bit_positions
 from bloomparquet.parquet.metadata.file_profile import FileProfile
 from bloomparquet.parquet.metadata.footer import parse_footer
+from bloomparquet.planning.cache.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.evidence.interface import Counts
 from bloomparquet.planning.evidence.section_file import Section, SectionFile
 from bloomparquet.planning.evidence.section_source import DamagedFileError
@@ -36,7 +37,6 @@ from bloomparquet.planning.evidence.stored_arrays import (
     tiled_of,
 )
 from bloomparquet.planning.evidence.tiles import BitPositions
-from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.parquet.column_arrays import ColumnArrays
 from bloomparquet.planning.parquet.columns import PartChunks
 from bloomparquet.planning.parquet.filter_facts import NO_FILTER, UNUSABLE, FilterFacts

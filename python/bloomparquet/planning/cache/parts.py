@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.cache.file_positions import FilePositions
+from bloomparquet.planning.cache.listing import Listing, StoredFiles
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.interface import ReadAmount
 from bloomparquet.planning.evidence.section_file import UNUSABLE, Section, SectionFile
 from bloomparquet.planning.evidence.selection import Part, Selection
-from bloomparquet.planning.index.file_positions import FilePositions
-from bloomparquet.planning.index.listing import Listing, StoredFiles
 from bloomparquet.planning.index.lookup import OpenIndex
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount, Storage
 from bloomparquet.storage.forks import lazy_property, new_lock

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from bloomparquet.planning.index.listing import NUMBERS
+from bloomparquet.planning.cache.listing import NUMBERS
 from bloomparquet.query.arrow_values import make_array, make_scalar
 from bloomparquet.storage.files import NEVER_CHANGES_NS, FileInfo
 from bloomparquet.storage.forks import lazy_property

@@ -25,16 +25,16 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from bloomparquet.parquet.encryption.keys import Keys
-from bloomparquet.planning.evidence.cache_directory import (
+from bloomparquet.planning.cache.directory import (
     CacheDirectory,
     code_fingerprint,
     open_cache_file,
 )
+from bloomparquet.planning.cache.listing import Listing, StoredFiles, segment_prefix, storage_digest
+from bloomparquet.planning.cache.parts import Kept, PartKind, PartT, ReadFiles, Search, forget_opened, open_index
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index.listing import Listing, StoredFiles, segment_prefix, storage_digest
 from bloomparquet.planning.index.lookup import OpenIndex
-from bloomparquet.planning.index.parts import Kept, PartKind, PartT, ReadFiles, Search, forget_opened, open_index
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.forks import clear_in_children, new_lock
 from bloomparquet.storage.staleness import may_be_cached, wait_for_clock

@@ -10,7 +10,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from bloomparquet.planning.evidence.cache_directory import code_fingerprint
+from bloomparquet.planning.cache.directory import code_fingerprint
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.section_file import Section
 from bloomparquet.planning.evidence.stored_arrays import as_bytes
