@@ -61,8 +61,8 @@ class FilterStore:
                 answers[others[is_absent]] = False
                 others = others[~is_absent]
                 rest = question.about(others)
-                for loaded in self._load(rest):
-                    answers[others[loaded]] = self._probe(rest.about(loaded))
+                for ready in self._prepare(rest):
+                    answers[others[ready]] = self._answer(rest.about(ready))
             errors = self.errors
             unusable = np.isin(question.chunks, list(errors)).sum() if errors else 0
             return answers, int(unusable)
@@ -71,14 +71,14 @@ class FilterStore:
         """Whether each chunk of `question` is known to hold none of its values, without a read."""
         return np.zeros(len(question.chunks), np.bool_)
 
-    def _load(self, question: Question) -> Iterator[Integers]:
-        """Load the filters that `question` needs, in batches of bounded size. Yields positions in `question` whose
-        filters can be probed now. A batch may be dropped when the next one is requested."""
+    def _prepare(self, question: Question) -> Iterator[Integers]:
+        """Read what tells where the filters are that `question` needs, in batches of bounded size. Yields positions in
+        `question` that can be answered now. A batch may be dropped when the next one is requested."""
         return iter(())
 
-    def _probe(self, question: Question) -> Booleans:
-        """One answer per chunk of `question`. All their filters are loaded."""
-        raise AssertionError("no filter was loaded")
+    def _answer(self, question: Question) -> Booleans:
+        """One answer per chunk of `question`, all of which are prepared. Reads what is not in memory of the filters."""
+        raise AssertionError("no filter was prepared")
 
     def _warn(self, path: str, error: BloomParquetError) -> None:
         """Log the first error of each file."""

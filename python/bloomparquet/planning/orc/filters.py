@@ -214,7 +214,7 @@ class OrcFilters(FilterStore):
             self.tiled = self.tiled.replaced(groups, tiled)
             self._present[groups] = tiled.tile >= 0
 
-    def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
+    def _prepare(self, question: Question) -> Iterator[NDArray[np.int64]]:
         groups = question.chunks
         stripe = np.searchsorted(self._first, groups, "right") - 1
         self._locate(np.unique(stripe[self._facts.key[groups] == _UNREAD]), question.reads)
@@ -229,7 +229,7 @@ class OrcFilters(FilterStore):
             kept += self._keep(keys)
         self._join(kept)
 
-    def _probe(self, question: Question) -> NDArray[np.bool_]:
+    def _answer(self, question: Question) -> NDArray[np.bool_]:
         groups, facts = question.chunks, self._facts
         answers, keys = np.ones(len(groups), np.bool_), facts.key[groups]
         for key in np.unique(keys[keys >= 0]).tolist():

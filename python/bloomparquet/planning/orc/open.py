@@ -11,11 +11,11 @@ from bloomparquet.orc.file_tail import Tail, are_orc, begin_with, read_tails
 from bloomparquet.orc.protobuf import MAX_ELEMENTS
 from bloomparquet.orc.schema import build_schema
 from bloomparquet.parquet.encryption.keys import Keys
+from bloomparquet.planning.cache.parts import PartKind
+from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.evidence.formats import FileFormat
 from bloomparquet.planning.evidence.selection import Selection
-from bloomparquet.planning.index.cache import PlanCache
 from bloomparquet.planning.index.lookup import OpenIndex
-from bloomparquet.planning.index.parts import PartKind
 from bloomparquet.planning.orc.serialized import read_segment, to_sections
 from bloomparquet.planning.orc.stripes import Stripes
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage

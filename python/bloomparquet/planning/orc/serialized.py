@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from bloomparquet.errors import unless_error
 from bloomparquet.orc.file_tail import Tail, parse_tail, read_tails
+from bloomparquet.planning.cache.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.evidence.section_file import Section, SectionFile
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.evidence.stored_arrays import (
@@ -27,7 +28,6 @@ from bloomparquet.planning.evidence.stored_arrays import (
     pack,
     unpack,
 )
-from bloomparquet.planning.index.listing import TABLE, Listing, StoredFiles
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.stripe_arrays import (
     ROW_GROUPS,

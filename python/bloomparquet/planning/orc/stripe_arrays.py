@@ -18,10 +18,10 @@ from bloomparquet.orc.bloom_filter import bit_positions
 from bloomparquet.orc.file_tail import Tail
 from bloomparquet.orc.schema import build_schema
 from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_stripe_footers
+from bloomparquet.planning.cache.listing import TABLE
 from bloomparquet.planning.evidence.section_file import SectionFile
 from bloomparquet.planning.evidence.stored_arrays import MALFORMED, ColumnKey, column_keys, column_name, tiled_of
 from bloomparquet.planning.evidence.tiles import BitPositions, TiledFilters
-from bloomparquet.planning.index.listing import TABLE
 from bloomparquet.planning.orc.columns import ColumnStatistics
 from bloomparquet.planning.orc.filters import OrcFilters, ReadFilters
 from bloomparquet.query.columns import FileSchema
@@ -40,7 +40,7 @@ _HIVE_TRANSACTIONAL = {"operation", "originaltransaction", "bucket", "rowid", "c
 
 
 @dataclass(frozen=True)
-class FileProfile:
+class OrcProfile:
     """The facts that files of one writer and schema share: `tail` is the tail of one of them, and ``columns[i]`` the
     column number of leaf i. Compared by `key`: the types, and the writer."""
 
@@ -61,17 +61,17 @@ class FileProfile:
         return not are_placeholders and {name.lower() for name in names} != _HIVE_TRANSACTIONAL
 
 
-def find_profiles(tails: Sequence[Tail]) -> tuple[list[FileProfile], list[int]]:
+def find_profiles(tails: Sequence[Tail]) -> tuple[list[OrcProfile], list[int]]:
     """The distinct profiles of `tails`, and the index of each tail's profile."""
     indexes: dict[Hashable, int] = {}
-    profiles: list[FileProfile] = []
+    profiles: list[OrcProfile] = []
     index_of = []
     for tail in tails:
         writer = tail.writer, tail.writer_version, tail.software_version, tail.file_version, tail.calendar
         key = tuple(orc_type.key for orc_type in tail.types), writer
         if key not in indexes:
             indexes[key] = len(profiles)
-            profiles.append(FileProfile(key, tail, *build_schema(tail.types)))
+            profiles.append(OrcProfile(key, tail, *build_schema(tail.types)))
         index_of.append(indexes[key])
     return profiles, index_of
 

@@ -30,7 +30,7 @@ from bloomparquet.planning.evidence.tiles import TiledFilters
 from bloomparquet.planning.orc.columns import ColumnStatistics, OrcChunks
 from bloomparquet.planning.orc.filters import FiltersOfGroups, OrcFilters, ReadFilters
 from bloomparquet.planning.orc.stripe_arrays import (
-    FileProfile,
+    OrcProfile,
     RowGroupColumn,
     StoredColumns,
     StripeArrays,
@@ -62,7 +62,7 @@ class Stripes:
         files: Sequence[FileInfo],
         tails: Sequence[Tail],
         arrays: StripeArrays,
-        profiles: Sequence[FileProfile],
+        profiles: Sequence[OrcProfile],
         stored: StoredColumns | None = None,
     ) -> None:
         self.storage, self.files, self.tails, self.arrays = storage, files, tails, arrays

@@ -217,7 +217,7 @@ class ParquetFilters(FilterStore):
         resident = np.concatenate((facts.resident, blocks))
         self._facts = replace(facts.changed(cached, resident_at=at), resident=resident)
 
-    def _load(self, question: Question) -> Iterator[NDArray[np.int64]]:
+    def _prepare(self, question: Question) -> Iterator[NDArray[np.int64]]:
         """Read the missing headers. Blocks and bitsets are read when they are probed. Resident bitsets come apart from
         the others."""
         chunks = question.chunks
@@ -237,7 +237,7 @@ class ParquetFilters(FilterStore):
         piece = (np.cumsum(cost) - cost) // question.storage.batch_bytes
         yield from np.split(ready, np.flatnonzero(np.diff(piece)) + 1)
 
-    def _probe(self, question: Question) -> NDArray[np.bool_]:
+    def _answer(self, question: Question) -> NDArray[np.bool_]:
         chunks, result = question.chunks, np.zeros(len(question.chunks), np.bool_)
         is_resident = self._facts.resident_at[chunks[0]] >= 0
         whole = np.ones_like(result) if is_resident else self._are_read_whole(question)
