@@ -144,6 +144,15 @@ def test_many_small_refreshes_leave_few_segments(tmp_path: Path) -> None:
     assert (plan.indexed, plan.kept, plan.footer_reads.requests) == (20, 1, 1)  # one: the manifest
 
 
+def test_a_directory_in_place_of_the_manifest_is_an_error(root: Path) -> None:
+    manifest = root / "_bloomparquet_index" / "_manifest.json"
+    bp.build_index(root)
+    manifest.unlink()
+    manifest.mkdir()
+    with pytest.raises(bp.BloomParquetError, match="the manifest is no file; delete the index"):
+        bp.refresh_index(root)
+
+
 def test_a_partition_has_no_index_of_its_own(tmp_path: Path) -> None:
     for day in (1, 2):
         write(tmp_path / f"day={day}" / "x.parquet", {"x": [day]}, ["x"])

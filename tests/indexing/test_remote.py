@@ -83,9 +83,9 @@ def test_segments_are_read_side_by_side(s3: S3Server, small: str, monkeypatch: p
     all_three = threading.Barrier(3)
     reads = []
 
-    def together(file: Any, path: str, offsets: Any, views: Any, threads: int, *, is_native: bool) -> None:
+    def together(file: Any, path: str, offsets: Any, views: Any, *, is_native: bool) -> None:
         reads.append(all_three.wait(timeout=60))
-        fill_views(file, path, offsets, views, threads, is_native=is_native)
+        fill_views(file, path, offsets, views, is_native=is_native)
 
     monkeypatch.setattr(section_source, "fill_views", together)
     planned = Planned(s3, small, f"x = '{text(1)}'")

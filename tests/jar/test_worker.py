@@ -58,7 +58,7 @@ def test_concurrent_requests_are_all_answered(planner: Planner, lake: list[Path]
         ({"listing": "0" * 64}, "expected 0000"),
         ({"version": None}, "has version None"),
         ({"predicate": None}, ""),
-        ({"format": "csv"}, "format 'csv'"),
+        ({"format": "csv"}, "'csv'"),
         ({"predicate": {"op": "like", "column": ["id"]}}, "does not know"),
         ({"options": {"onFilterError": "perhaps"}}, "onFilterError is 'perhaps'"),
         ({"options": {"cacheMaxBytes": "many"}}, "cacheMaxBytes"),

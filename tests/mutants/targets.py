@@ -11,8 +11,6 @@ CORE = "python/bloomparquet/"
 _QUICK_SIZES = (
     "test_estimates_of_empty_and_full_filters",
     "test_the_fpp_is_the_mean_over_unequal_blocks",
-    "test_the_default_fpp_is_one_percent",
-    "test_an_oversized_filter_folds_to_the_size_it_needs",
     "test_filters_of_uneven_blocks_are_fitted_too",
     "test_fitted_equals_folding_step_by_step",
 )

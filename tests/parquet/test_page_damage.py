@@ -145,6 +145,12 @@ def test_an_index_gives_extents_and_rows() -> None:
     assert [start.tolist(), end.tolist(), first_row.tolist()] == [[4, 20], [20, 30], [0, 3, 7]]
 
 
+def test_an_index_may_have_many_pages() -> None:
+    pages = 100_000
+    start, _, _ = parse_offset_index(offset_index([(4 + 9 * i, 9, i) for i in range(pages)]), 4, 4 + 9 * pages, pages)
+    assert len(start) == pages
+
+
 def offset_index(locations: list[tuple[int, int, int]]) -> bytes:
     return write_struct(
         OffsetIndex(

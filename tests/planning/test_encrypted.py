@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import bloomparquet as bp
@@ -54,6 +55,15 @@ def test_with_all_keys_plans_equal_those_of_plaintext_files(
     for value in range(0, 2 * GROUPS * ROWS, 97):
         verdicts = [probe.verdict for probe in bp.probe(encrypted, column="id", value=value, keys=keys)]
         assert verdicts == [probe.verdict for probe in bp.probe(plain, column="id", value=value)]
+
+
+def test_a_later_plan_keeps_the_extents_of_an_earlier_one(tmp_path: Path) -> None:
+    """Those of encrypted chunks are computed one by one."""
+    path, keys = tmp_path / "x.parquet", bp.Keys(FOOTER)
+    bp.write_table(pa.table({"a": range(2_000)}), path, row_group_size=10, encryption=bp.Encryption(keys))
+    for where in ("a IN (35, 55)", "a >= 0"):
+        groups = bp.plan(path, where, keys=keys).kept_row_groups()
+        assert all(group.start >= 4 and group.length > 0 for group in groups)
 
 
 def test_a_column_without_its_key_skips_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

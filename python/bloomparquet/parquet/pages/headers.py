@@ -156,7 +156,9 @@ def parse_page(header: bytes, start: int, limit: int, body: int | None = None) -
             details = fields[_V1 if kind == DATA_PAGE else _DICTIONARY]
             values, encoding = details[_VALUES], details[_ENCODING]
             levels = details.get(_LEVELS, RLE) if kind == DATA_PAGE else RLE
-        crc = 0 | fields[_CRC] if _CRC in fields else None
+        crc = fields.get(_CRC)
+        if any(type(each) is not int for each in (values, encoding, levels, 0 if crc is None else crc)):
+            raise TypeError
         is_negative = kind | size | uncompressed_size | values | encoding | rows | definitions | repetitions < 0
     except (LookupError, TypeError):
         raise FormatError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import FormatError, LimitError
 from bloomparquet.parquet.metadata.footer import Footer, is_encrypted, require_metadata
 from bloomparquet.parquet.pages.headers import (
     DATA_PAGE,
@@ -36,6 +36,7 @@ from bloomparquet.parquet.thrift.definitions import (
     PageEncodingStats,
     PageLocation,
 )
+from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.query.columns import LeafColumn
 from bloomparquet.storage.ranges import ReadBytes
 
@@ -215,7 +216,10 @@ def parse_offset_index(
     """
     fields = PageLocation.offset, PageLocation.compressed_page_size, PageLocation.first_row_index
     try:
-        numbers = [[page[each.id] for each in fields] for page in read_fields(raw, OffsetIndex)[0].page_locations]
+        # A chunk may have more pages than a reader allows values in other structs.
+        numbers = [[page[each.id] for each in fields] for page in read_struct(raw, OffsetIndex)[0].page_locations]
+    except LimitError as error:
+        raise FormatError(str(error)) from None
     except KeyError:
         raise FormatError("a page location of the offset index lacks a field") from None
     if any(type(number) is not int for page in numbers for number in page):

@@ -170,7 +170,8 @@ class _OpenFile(ArrowStorage):
     def read_into(self, path: str, offsets: Sequence[int], views: Sequence[memoryview], threads: int = 1) -> None:
         assert self._opened is not None
         with nullcontext() if self.is_native else self._lock:  # a file of fsspec has one position
-            fill_views(self._opened, path, offsets, views, threads, is_native=self.is_native)
+            # By one thread: several ask at once, one for each record.
+            fill_views(self._opened, path, offsets, views, is_native=self.is_native)
 
 
 class _StoredRecords:

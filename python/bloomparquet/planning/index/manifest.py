@@ -127,6 +127,8 @@ def read_manifest(storage: Storage, directory: str, reads: ReadCount) -> Manifes
         content = storage.read_whole(path, _MOST_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except IsADirectoryError as error:
+        raise DamagedFileError(f"{path}: the manifest is no file; delete the index, and build it again") from error
     except LimitError as error:
         raise DamagedFileError(str(error)) from error
     reads.requests += not isinstance(storage, LocalStorage)

@@ -270,7 +270,10 @@ class RowGroups:
             footers = self.read_footers(files.tolist())
             for profile in np.unique(self.arrays.profile[files]).tolist():
                 (some,) = np.nonzero(self.arrays.profile[files] == profile)
-                extents[np.isin(self.file, files[some])] = read_extents([footers[i] for i in some.tolist()])
+                members = np.flatnonzero(np.isin(self.file, files[some]))
+                read = read_extents([footers[i] for i in some.tolist()])
+                is_read = read[:, 0] != _NOT_COMPUTED  # others may have been computed before
+                extents[members[is_read]] = read[is_read]
             missing = missing[extents[missing, 0] == _NOT_COMPUTED]
         return list(missing.tolist())
 
