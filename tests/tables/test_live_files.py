@@ -38,6 +38,8 @@ def test_many_files_are_listed_and_few_are_asked_for(count: int, memory: Any, mo
     assert sorted(asked) == sorted(["/t/", *paths[-2:]] if count == 100 else paths)
     with pytest.raises(FileNotFoundError, match=r"gone.parquet: this file is gone"):
         list_live_files(storage, [*paths, "/t/data/gone.parquet"], [*sizes, 1], "/t/")
+    with pytest.raises(FileNotFoundError, match=r"/t/data: this file is gone"):  # a directory
+        list_live_files(storage, [*paths, "/t/data"], [*sizes, 1], "/t/")
     with pytest.raises(bp.FileChangedError, match=r"/1.parquet: this file has 2 bytes; .* says 5"):
         list_live_files(storage, paths, [1, 5, *sizes[2:]], "/t/")
 
