@@ -71,3 +71,9 @@ def test_a_missing_path_and_an_empty_directory_are_errors(function: Callable[[An
     (tmp_path / "empty").mkdir()
     with pytest.raises(bp.PlanError, match="no data files"):
         function(tmp_path / "empty")
+
+
+def test_errors_have_our_base_class() -> None:
+    for kind in (bp.FormatError, bp.UnsupportedError, bp.LimitError, bp.EncryptionError, bp.PlanError, bp.OptionError):
+        assert issubclass(kind, bp.BloomParquetError)
+    assert issubclass(bp.OptionError, ValueError)

@@ -133,3 +133,12 @@ def test_columns_of_one_type_share_their_templates(tmp_path: Path, monkeypatch: 
     path = write(tmp_path / "wide.parquet", {f"column_{i}": [i] for i in range(2_000)})
     assert bp.plan(path, "column_7 = 8").kept == 0
     assert len(learned) == 1
+
+
+def test_a_schema_of_too_many_columns_is_an_error(path: str) -> None:
+    element = b"\x15\x02\x25\x02\x18\x00" + b"\xa5\x02" * 6 + b"\x00"
+    elements = b"\x48\x00\x15" + varint(2 * MANY) + b"\x00" + element * MANY
+    replace_footer(path, b"\x15\x02\x19\xfc" + varint(MANY + 1) + elements + b"\x16\x02\x19\x0c\x00")
+    (error,) = bp.plan(path).errors
+    assert isinstance(error, bp.LimitError)
+    assert "more than 1,048,576 values" in str(error)

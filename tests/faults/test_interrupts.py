@@ -1,6 +1,6 @@
 """An interrupt at any moment hangs nothing, leaves nothing behind, and the next call is right.
 
-A short form of the runs: `make faults` interrupts and forks as often as it is told.
+A short form of the runs: `make faults` interrupts as often as it is told.
 """
 
 from __future__ import annotations

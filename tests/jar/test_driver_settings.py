@@ -160,16 +160,6 @@ def test_only_a_named_key_provider_is_called(readers: Readers, four_files: str) 
     assert "0123456789abcdef" not in str(raised.value)
 
 
-def test_sql_cannot_set_the_planners_python(readers: Readers, four_files: str, canary: Path, tmp_path: Path) -> None:
-    pythons = dict.fromkeys(("spark.pyspark.python", "spark.pyspark.driver.python"), str(canary))
-    with (
-        conf(readers.spark, {"spark.sql.legacy.setCommandRejectsSparkCoreConfs": "false"}),
-        conf(readers.spark, pythons),
-    ):
-        assert run(readers.jar(four_files).where("id = 6")).plan.kept == 1
-    assert not (tmp_path / "was-run").exists()
-
-
 def test_attach_sets_its_python_without_sql(jar_spark: SparkSession) -> None:
     settings: Any = jar_spark.sparkContext._jsc.sc().getConf()  # type: ignore[union-attr]
     assert settings.get("spark.bloomparquet.python") == sys.executable

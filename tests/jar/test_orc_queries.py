@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
@@ -77,3 +78,26 @@ def test_unsupported_files_are_left_to_spark(readers: OrcReaders, lake: str, tmp
     frame = readers.jar(tmp_path / "t", "id BIGINT", planning="off", ignoreCorruptFiles="true").where("id = 5")
     assert rows(frame) == [(5,)]
     assert str(last_plan(frame)[0]) == "not planned: planning is off"
+
+
+def test_the_zone_of_remote_executors_comes_from_their_options(readers: OrcReaders) -> None:
+    jvm: Any = readers.spark._jvm
+    loader = readers.spark._jsparkSession.sharedState().jarClassLoader()
+    settings = jvm.org.apache.spark.SparkConf
+    kinds = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Class, 1)  # type: ignore[union-attr]
+    kinds[0] = settings(False).getClass()
+    method = loader.loadClass("io.bloomparquet.spark.planner.ReaderZone").getDeclaredMethod("ofExecutors", kinds)
+    method.setAccessible(True)
+
+    def zone(**options: str) -> str | None:
+        given = settings(False)
+        for name, value in options.items():
+            given.set(f"spark.executor.{name}JavaOptions", value)
+        values = readers.spark.sparkContext._gateway.new_array(jvm.java.lang.Object, 1)  # type: ignore[union-attr]
+        values[0] = given
+        executor_zone = method.invoke(None, values)
+        return None if executor_zone is None else executor_zone.getID()
+
+    assert zone() is None
+    assert zone(extra="-Xmx1g -Dmy.user.timezone=UTC") is None
+    assert zone(default="-Duser.timezone=UTC", extra="-Duser.timezone=Asia/Tokyo -ea") == "Asia/Tokyo"

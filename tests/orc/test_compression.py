@@ -118,3 +118,8 @@ def test_damaged_chunks_leave_no_memory_behind(codec: Codec) -> None:
             compression.decompress(damaged, 1 << 20)
 
     assert memory_left_behind(fail) < 1 << 16
+
+
+def test_a_stored_chunk_larger_than_a_block_is_an_error() -> None:
+    with pytest.raises(FormatError, match="at most 1024"):
+        Compression(Codec.ZLIB, BLOCK).decompress(chunk(bytes(1025), original=True), 10**6)

@@ -342,3 +342,10 @@ def test_the_range_of_decimals(
     physical: str, length: int | None, precision: int | None, expected: tuple[int, int] | None
 ) -> None:
     assert narrow_range(leaf(physical, "DECIMAL", length=length, precision=precision, scale=2)) == expected
+
+
+@pytest.mark.parametrize("length", [None, 0])
+def test_a_fixed_decimal_without_a_length_gives_no_evidence(length: int | None) -> None:
+    column = decimal(FIXED, 0, length)
+    assert encode_values(column, [1], SPARK, None) is None
+    assert encode_point(column, 1, SPARK, None) is None

@@ -232,3 +232,16 @@ def test_index_pages_are_left_out() -> None:
 
     dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, GCM))
     assert decrypted(dictionary + index(0) + one + index(1) + index(1) + two, 9, GCM) == small_chunk()
+
+
+@BOTH
+def test_missing_pages_are_an_error(algorithm: Algorithm) -> None:
+    dictionary, one, two = parts(encrypt_chunk(small_chunk(), CIPHER, algorithm))
+    with pytest.raises(bp.EncryptionError, match="dictionary page header cannot be decrypted"):
+        decrypted(one + two, 9, algorithm, dictionary=True)
+    with pytest.raises(bp.FormatError, match="have 4 values, but its metadata says 9"):
+        decrypted(dictionary + one, 9, algorithm)
+    with pytest.raises(bp.EncryptionError):
+        decrypted(dictionary + two, 5, algorithm)
+    with pytest.raises(bp.FormatError, match="have 9 values, but its metadata says 8"):
+        decrypted(dictionary + one + two, 8, algorithm)

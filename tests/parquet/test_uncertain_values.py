@@ -127,16 +127,19 @@ def test_char_and_collated_text_is_never_pruned(key: str, tmp_path: Path) -> Non
     table = pa.table({"x": ["abc  ", "abd  "], "n": [1, 2]}).replace_schema_metadata(
         {"org.apache.spark.sql.parquet.row.metadata": f'{{"{key}":"char(5)"}}'}
     )
-    path = write(tmp_path / "x.parquet", table, ["x", "n"])
-    for predicate in (
+    write(tmp_path / "x.parquet", table, ["x", "n"])
+    predicates = (
         bp.Eq("x", "zzz"),
         bp.In("x", ["zzz"]),
         bp.Gt("x", "zzz"),
         bp.StartsWith("x", "zzz"),
         bp.NotEq("x", "abc  "),
-    ):
-        assert bp.plan(path, predicate).kept == 1
-    assert bp.plan(path, bp.Eq("n", 7)).kept == 0
+    )
+    for indexed in (0, 1):
+        assert [bp.plan(tmp_path, predicate).kept for predicate in predicates] == [1] * len(predicates)
+        without = bp.plan(tmp_path, bp.Eq("n", 7))
+        assert (without.kept, without.indexed) == (0, indexed)
+        bp.build_index(tmp_path)
 
 
 def test_a_decimal_in_bytes_of_any_width_is_never_pruned(parquet_testing_dir: Path) -> None:

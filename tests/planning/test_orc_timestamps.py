@@ -127,3 +127,19 @@ def test_timestamps_before_1900_are_never_excluded(tmp_path: Path) -> None:
     path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", dt.datetime(1899, 12, 31)))) == 1
     assert kept_row_groups(bp.plan(path, bp.Eq("c0", dt.datetime(1900, 1, 2)))) == 0
+
+
+@pytest.mark.parametrize("nanos", [-315_619_200_000_001_500, 1_700_000_000_000_001_500])
+def test_bounds_include_what_microsecond_readers_see(tmp_path: Path, nanos: int) -> None:
+    """Some readers cut the rest off towards 1970, others towards the past."""
+    below = nanos % 10**6 + 1
+    statistics = {
+        "minimum_utc": nanos // 10**6,
+        "maximum_utc": nanos // 10**6,
+        "minimum_nanos": below,
+        "maximum_nanos": below,
+    }
+    path = with_statistics(tmp_path / "x.orc", Kind.TIMESTAMP, {"timestamp_statistics": statistics})
+    for micros in (nanos // 1000 if nanos > 0 else -(-nanos // 1000), nanos // 1000):
+        assert bp.plan(path, bp.Eq("c0", np.datetime64(micros, "us"))).kept == 1
+    assert bp.plan(path, bp.Eq("c0", np.datetime64(nanos // 1000 + 5000, "us"))).kept == 0

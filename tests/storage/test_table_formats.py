@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 import bloomparquet as bp
 from tests.support import files, table_logs
+from tests.support.commands import Run
 from tests.support.table_logs import CASES
 
 KINDS = [
@@ -218,3 +220,26 @@ def test_a_directory_below_a_forbidden_one_is_read(tmp_path: Path, memory: Any) 
     memory.pipe("/restricted/mine/t/a.parquet", Path(files.write(tmp_path / "a.parquet", ROWS)).read_bytes())
     filesystem = pyarrow.fs.PyFileSystem(Restricted(memory))
     assert bp.read_table("/restricted/mine/t", filesystem=filesystem).num_rows == 100
+
+
+def test_the_command_line_refuses_unless_told_to_ignore(tmp_path: Path, run: Run) -> None:
+    path = Path(files.write(tmp_path / "t" / "a.parquet", ROWS, ["v"]))
+    (tmp_path / "t" / "_delta_log").mkdir()
+    for command in (
+        ["plan", "--where", "v = 7"],
+        ["read", "--where", "v = 7", "--json"],
+        ["inspect"],
+        ["advise"],
+        ["probe", "--column", "v", "--value", "7"],
+    ):
+        result = run(command[0], str(path.parent), *command[1:])
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"error: {path.parent} is a table of Delta Lake: its log")
+        assert "--ignore-table-log" in result.err
+        assert f'bloomparquet.Dataset.from_delta("{path.parent}"), which has plan, read_table, advise and' in result.err
+        assert run(command[0], str(path.parent), *command[1:], "--ignore-table-log").code == 0
+    result = run("read", str(path.parent), "--where", "v = 7", "--json", "--ignore-table-log")
+    assert json.loads(result.out) == {"v": 7}
+    opened = f'bloomparquet.Dataset.from_delta("{path.parent}")'
+    assert f"{opened}, which has plan, read_table, advise and build" in run("index", "build", str(path.parent)).err
+    assert f"{opened}.build_index(" in run("add", str(path.parent), "--columns", "v").err

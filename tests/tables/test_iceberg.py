@@ -38,7 +38,7 @@ from pyiceberg.types import (
 
 import bloomparquet as bp
 from tests.support import iceberg
-from tests.support.iceberg_tables import DAYS, ids_of, make, rows, with_filters
+from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_filters
 
 # ---- columns ----
 
@@ -229,3 +229,19 @@ def test_a_snapshot_has_the_schema_of_its_time(table: Table) -> None:
         bp.Dataset.from_iceberg(table, snapshot_id=old.snapshot_id)
     with pytest.raises(bp.OptionError, match="table is a int; expected a pyiceberg"):
         bp.Dataset.from_iceberg(7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("evolved", [False, True], ids=["one spec", "two specs"])
+def test_a_partition_tells_the_column_that_a_file_lacks(evolved: bool, catalog: SqlCatalog) -> None:
+    table = make(catalog, IDS, PartitionField(3, 1000, IdentityTransform(), "d"))
+    bare = rows(0, 2).cast(iceberg.with_ids(IDS)).drop_columns(["day"])
+    iceberg.add_data_file(table, bare, [(DAYS[1] - dt.date(1970, 1, 1)).days])
+    if evolved:
+        with table.update_spec() as update:
+            update.remove_field("d")
+        table.append(rows(100, 3))
+    dataset = bp.Dataset.from_iceberg(table)
+    everything = sorted(dataset.read_table().to_pylist(), key=repr)
+    assert everything == sorted(table.scan().to_arrow().to_pylist(), key=repr)
+    assert ids_of(dataset, "day = DATE '2024-01-02'") == ([0, 1, 100] if evolved else [0, 1])
+    assert ids_of(dataset, "day <> DATE '2024-01-02'") == ([101, 102] if evolved else [])
