@@ -9,6 +9,8 @@ CORE = "python/bloomparquet/"
 
 # The others measure probabilities, which takes long.
 _QUICK_SIZES = (
+    "test_the_default_fpp_is_one_percent",
+    "test_an_oversized_filter_folds_to_the_size_it_needs",
     "test_estimates_of_empty_and_full_filters",
     "test_the_fpp_is_the_mean_over_unequal_blocks",
     "test_filters_of_uneven_blocks_are_fitted_too",

@@ -133,3 +133,18 @@ def test_filters_of_uneven_blocks_are_fitted_too(blocks: bytes, fpp: float) -> N
     expected, fitted = folded_step_by_step(bloom, fpp), bloom.fitted(fpp)
     assert fitted.to_bytes() == expected.to_bytes()
     assert (fitted is bloom) is (expected is bloom)
+
+
+def test_the_default_fpp_is_one_percent() -> None:
+    sizes_of = [SplitBlockBloomFilter.for_ndv(1000, *fpp).num_bytes for fpp in ((), (0.01,), (0.1,))]
+    assert sizes_of == [2048, 2048, 1024]
+
+
+def test_an_oversized_filter_folds_to_the_size_it_needs() -> None:
+    large = SplitBlockBloomFilter.for_ndv(1_000_000, 0.05)
+    large.insert(values(0, 1000))
+    right = SplitBlockBloomFilter.for_ndv(1000, 0.05)
+    right.insert(values(0, 1000))
+    folded = large.fold((large.n_blocks // right.n_blocks).bit_length() - 1)
+    assert folded.to_bytes() == right.to_bytes()
+    assert 0.05 / 2.1 < measured_fpp(folded, 1_000_000) < 0.05

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -228,3 +229,52 @@ def test_unhashed_values_are_an_error(wrong: Hashes, kind: str) -> None:
     for use in (bloom.check, bloom.insert):
         with pytest.raises(TypeError, match=f"the hashes are {kind}; expected an array of uint64 hashes"):
             use(wrong)
+
+
+@given(block_counts, hash_lists)
+def test_an_inserted_value_checks_true(n_blocks: int, hashes: Hashes) -> None:
+    assert filled(n_blocks, hashes).check(hashes).all()
+
+
+def test_a_filter_is_shown_by_its_size_and_bits() -> None:
+    assert repr(SplitBlockBloomFilter.from_bytes(b"\x01" * 64)) == "SplitBlockBloomFilter(n_blocks=2, bits_set=64)"
+
+
+def test_check_gives_booleans_in_the_shape_of_the_hashes() -> None:
+    made = filled(16, values(0, 12))
+    assert made.check(values(0, 12).reshape(3, 4)).shape == (3, 4)
+    assert made.check(values(0, 12)[::-2]).all()
+    assert made.check(np.array(5, dtype=np.uint64)).shape == ()
+    assert made.check(values(0, 12)).dtype == np.bool_
+
+
+@pytest.mark.parametrize("layout", [np.ascontiguousarray, np.asfortranarray])
+def test_blocks_are_checked_in_every_memory_layout(layout: Callable[[Words], Words]) -> None:
+    hashes = values(0, 40)
+    made = filled(16, hashes[::2])
+    blocks, masks = layout(made.blocks[block_index(hashes, 16)]), layout(block_mask(hashes))
+    assert check_blocks(blocks, masks).tolist() == made.check(hashes).tolist()
+
+
+@pytest.mark.parametrize("n_blocks", [1, 4])
+def test_blocks_may_lie_apart_from_each_other(n_blocks: int) -> None:
+    made = filled(n_blocks, values(0, 50))
+    apart = np.zeros((3 * n_blocks, 16), "<u4")[::3, ::2]
+    apart[:] = made.blocks
+    for blocks in (apart, np.asfortranarray(made.blocks)):
+        assert SplitBlockBloomFilter(blocks).to_bytes() == made.to_bytes()
+
+
+def test_only_the_first_insert_copies_the_blocks() -> None:
+    of_others = SplitBlockBloomFilter.from_bytes(bytes(64))
+    of_others.insert(values(0, 1))
+    own = SplitBlockBloomFilter.empty(2)
+    for made in (of_others, own):
+        before = made.blocks
+        made.insert(values(1, 1))
+        assert np.shares_memory(made.blocks, before)
+
+
+def test_a_bitset_beyond_the_limit_is_an_error() -> None:
+    with pytest.raises(LimitError, match="4194305 blocks"):
+        SplitBlockBloomFilter.from_bytes(np.zeros((1 << 27) + 32, np.uint8).data)
