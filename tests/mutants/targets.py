@@ -20,11 +20,11 @@ _QUICK_SIZES = (
 SURVIVORS: dict[str, int] = {
     CORE + path: number
     for path, number in {
-        "query/normal_form.py": 4,
+        "query/normal_form.py": 1,
         "query/domains.py": 24,
         "query/arrow_values.py": 2,
         "query/casts.py": 3,
-        "query/families.py": 2,
+        "query/families.py": 6,
         "query/ordering.py": 17,
         "parquet/values/encoding.py": 30,
         "parquet/bloom_filter/xxh64.py": 1,
