@@ -177,7 +177,7 @@ docs: $(STAMP) ## Make the site in build/site from docs/ and the docstrings; a b
 notebooks: $(STAMP) java $(JAR) ## Run the notebooks in examples/ and store what they show
 	@$(BIN)/python -m tests.support.notebooks
 
-bench: $(STAMP) java $(JAR) ## Run the benchmarks: checks, hashes, plans, lookups against other engines
+bench: $(STAMP) java $(JAR) ## Run the benchmarks: plans, lookups and reads, against other engines
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 wheel: $(BUILD_STAMP) $(JAR) ## Build the wheel, with the jar in it, into dist/

@@ -87,9 +87,9 @@ def _main(engine: str, path: str, value: str, address: str) -> None:
             endpoint_override=address, scheme="http", region="us-east-1", access_key="k", secret_key="s"
         )
     began = time.perf_counter()
-    found = _ENGINES[engine](path, int(value), files)
+    table = _ENGINES[engine](path, int(value), files)
     seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "numbers": found["number"].to_pylist()}))
+    print(json.dumps({"seconds": seconds, "numbers": table["number"].to_pylist()}))
 
 
 if __name__ == "__main__":

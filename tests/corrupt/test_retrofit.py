@@ -151,7 +151,7 @@ def test_changed_bytes_are_errors_or_lose_no_row(
     sources: dict[str, bytes],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    """Of the footer, or of pages, filters and page indexes. Pages have checksums, so changed values are errors."""
+    """Bytes change in the footer, or in pages, filters and page indexes. Checksums show changes of pages."""
     content = bytearray(sources[CHANGES[how]])
     footer_at = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
     first, last = (footer_at, len(content) - 1) if of_footer else (4, footer_at - 1)

@@ -108,8 +108,7 @@ def main() -> int:
                 rate = tally["pairs"] / (shown - started)
                 print(f"{tally['pairs']:,} pairs of {tally['data sets']:,} data sets, {rate:.1f} a second", flush=True)
 
-    found = differences(spark, arguments.seed, numbers(), home, tally, arguments.ways)
-    difference = next(found, None)
+    difference = next(differences(spark, arguments.seed, numbers(), home, tally, arguments.ways), None)
     print(f"{tally['pairs']:,} pairs in {time.monotonic() - started:,.0f} s\n{summary(tally)}")
     if difference is not None:
         print(f"\nDIFFERENCE after {tally['pairs']:,} pairs, files in {home}\n{difference}")

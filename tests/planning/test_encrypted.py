@@ -58,7 +58,7 @@ def test_with_all_keys_plans_equal_those_of_plaintext_files(
 
 
 def test_a_later_plan_keeps_the_extents_of_an_earlier_one(tmp_path: Path) -> None:
-    """Those of encrypted chunks are computed one by one."""
+    """The extents of encrypted chunks are computed one by one."""
     path, keys = tmp_path / "x.parquet", bp.Keys(FOOTER)
     bp.write_table(pa.table({"a": range(2_000)}), path, row_group_size=10, encryption=bp.Encryption(keys))
     for where in ("a IN (35, 55)", "a >= 0"):

@@ -82,6 +82,7 @@ class FileScan:
     def read(self, units: Sequence[int]) -> Iterator[pa.RecordBatch]:
         """The matching rows of row groups, in order."""
         reader, condition, start = self._reader, self._condition, 0
+        rows = self._rows[units]
         while start < len(units):
             size = 0 if condition is None else reader.size_of(units[start], self._other_names)
             if condition is None or condition.matched.is_large or not reads_condition_first(size, reader.storage):
@@ -89,7 +90,7 @@ class FileScan:
             else:
                 first = condition.columns
             bytes_per_row = None if self._for_spark else self._bytes_per_row.get(len(first))
-            end = start + row_groups_at_once(self._rows[units[start:]], bytes_per_row)
+            end = start + row_groups_at_once(rows[start:], bytes_per_row)
             chosen, start = units[start:end], end
             if reader.amounts is not None:
                 reader.amounts.add_units(len(chosen))

@@ -21,7 +21,8 @@ import pyarrow.fs
 from bloomparquet.errors import LimitError, OptionError, UnsupportedError, quoted
 from bloomparquet.storage.descriptors import open_data
 from bloomparquet.storage.exact_reads import ends_early, fill_views, size_and_time
-from bloomparquet.storage.globs import find_local, is_glob, matches_glob, require_no_loop
+from bloomparquet.storage.globs import find_local, is_glob, matches_glob
+from bloomparquet.storage.links import require_no_loop
 
 _MOST_ENDS_BYTES = 128 * 1024 * 1024
 

@@ -1,4 +1,4 @@
-"""Globs in paths, and symbolic links in loops: a listing that follows one would list the same files many times."""
+"""Globs in paths: finding them, and matching the parts of a path."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from bloomparquet.errors import UnsupportedError, shorten
+from bloomparquet.storage.links import require_no_loop_above
 
 _WILDCARD = re.compile(r"[*?\[{]")
 _BRACES = re.compile(r"\[[^]]+\]|\{((?:\[[^]]+\]|[^[{}])*)\}")  # innermost; in brackets, a brace is itself
@@ -53,10 +53,7 @@ def find_local(pattern: str) -> list[str]:
     if "**" in pattern:
         root = pattern.partition("**")[0]
         for directory in dict.fromkeys(os.path.dirname(path) for path in matching):
-            while len(directory) > len(root.rstrip("/")):
-                if os.path.islink(directory):
-                    require_no_loop(root, directory)
-                directory = os.path.dirname(directory)
+            require_no_loop_above(root, directory)
     return matching
 
 
@@ -67,21 +64,3 @@ def matches_glob(names: Sequence[str], patterns: Sequence[str]) -> bool:
     if patterns[0] == "**":
         return any(matches_glob(names[i:], patterns[1:]) for i in range(len(names) + 1))
     return bool(names) and fnmatch.fnmatchcase(names[0], patterns[0]) and matches_glob(names[1:], patterns[1:])
-
-
-def require_no_loop(root: str, link: str) -> None:
-    """UnsupportedError if `link`, a symbolic link below `root`, points to a directory that contains it.
-
-    Spark's listing follows such a link forty times, and reads each row as often.
-    """
-    target = os.stat(link)
-    parent = os.path.dirname(link)
-    while True:
-        if os.path.samestat(target, os.stat(parent or ".")):
-            raise UnsupportedError(
-                f"{shorten(link)}: this symbolic link points to {shorten(parent)}, a directory that contains it, so "
-                "the files there would be read many times; remove the link, or name the directories without it"
-            )
-        if len(parent) <= len(root.rstrip("/")):
-            return
-        parent = os.path.dirname(parent)

@@ -25,15 +25,15 @@ def list_live_files(storage: Storage, paths: Sequence[str], sizes: Sequence[int]
         if path in listed:  # a listing leaves hidden names out
             return listed[path]
         try:
-            found = storage.list_files(path, recursive=False)
-            if len(found) != 1:
+            at_path = storage.list_files(path, recursive=False)
+            if len(at_path) != 1:
                 raise FileNotFoundError(f"{path}: a directory")
         except FileNotFoundError as error:
             raise FileNotFoundError(
                 f"{path}: this file is gone, although it is live in this version of the table at {table}. If the "
                 "version was vacuumed or has expired since, read a newer one"
             ) from error
-        return found[0]
+        return at_path[0]
 
     files = tuple(in_threads(storage.threads, find, paths))
     for file, size in zip(files, sizes, strict=True):

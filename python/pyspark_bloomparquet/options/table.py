@@ -141,8 +141,8 @@ class Option:
             return self.check.parse(text)
         except (ValueError, PlanError):
             suggestion = did_you_mean(text, self.check.choices)
-            found = "has a wrong value" if self.is_secret else f"is {quoted(text)}"
-            raise OptionError(f"option {self.name} {found}; expected {self.check.expected}{suggestion}") from None
+            problem = "has a wrong value" if self.is_secret else f"is {quoted(text)}"
+            raise OptionError(f"option {self.name} {problem}; expected {self.check.expected}{suggestion}") from None
 
 
 READING = (

@@ -11,7 +11,7 @@ from bloomparquet.query import predicate as p
 from bloomparquet.query.expressions import is_expression
 from bloomparquet.query.values import describe
 
-_MOST_CACHED = 1_000  # characters: sqlglot takes as long for a short text as a lookup takes for a file
+_MOST_CACHED = 1_000  # characters of a text that is kept parsed: to parse it takes as long as a warm plan
 
 _OPERATORS: dict[str, Callable[[p.Column, Any], p.Predicate]] = {
     "=": p.Eq,
@@ -31,8 +31,8 @@ _NULL_TESTS: dict[str, type[p.Leaf]] = {"is null": p.IsNull, "is not null": p.Is
 
 
 def parse_where(where: Any, *, partly: bool = False) -> Any:
-    """The predicate that `where` describes. None if `where` is None. An expression of pyarrow is
-    returned unchanged: :func:`bloomparquet.query.expressions.bind_expression` needs the columns of the files.
+    """The predicate that `where` describes. None if `where` is None. An expression of pyarrow is returned unchanged:
+    :func:`bloomparquet.query.expressions.bind_expression` needs the columns of the files.
 
     With `partly`, a condition of SQL text that is not supported is :class:`Opaque`, instead of an error.
 
