@@ -92,6 +92,12 @@ def test_key_values_that_are_no_text_are_empty(tmp_path: Path) -> None:
     assert bp.read_table(path, "c = 1").num_rows == 1
 
 
+@pytest.mark.parametrize(("key", "is_legacy"), [("org.apache.spark.legacyINT96", True), ("org.apache.spark", False)])
+def test_sparks_int96_of_another_calendar_is_noted(key: str, is_legacy: bool, tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", pa.table({"x": [1]}).replace_schema_metadata({key: ""}))
+    assert footers([path])[0].profile.traits.legacy_int96 is is_legacy
+
+
 def test_a_column_order_is_a_single_known_member(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", {"x": [1]})
     for order, is_known in (

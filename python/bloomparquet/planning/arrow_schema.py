@@ -22,9 +22,8 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema, SchemaNode
 from bloomparquet.query.domains import arrow_family
 from bloomparquet.query.names import Positions, fold
-from bloomparquet.query.nested import map_leaf_types
+from bloomparquet.query.nested import is_view, map_leaf_types
 
-_WITHOUT_VIEWS = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
 _UUID = pa.uuid()
 _UUID_STORAGE = _UUID.storage_type
 _RESPELL = "read the files separately, or write them again with one spelling of each name"
@@ -39,7 +38,10 @@ def unify(schemas: Iterable[pa.Schema], names: Positions | None = None, *, case_
     """
     if names is not None:
         schemas = (pa.schema([field for field in schema if field.name in names]) for schema in schemas)
-    distinct = list(dict.fromkeys(schemas))
+    distinct = list[pa.Schema]()
+    for schema in schemas:  # extension types need not be hashable
+        if schema not in distinct:
+            distinct.append(schema)
     if len(distinct) == 1:
         return distinct[0]
     if not case_sensitive:
@@ -95,7 +97,7 @@ def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
 def views(footers: Sequence[Footer]) -> set[str]:
     """The columns that pyarrow reads as views of strings or binaries in one of the files."""
     stored = (field for key in _distinct(footers) for field in _stored_schema(*key))
-    return {field.name for field in stored if field.type in _WITHOUT_VIEWS}
+    return {field.name for field in stored if is_view(field.type)}
 
 
 def _distinct(footers: Sequence[Footer]) -> Iterable[tuple[FileProfile, str | None]]:
@@ -159,7 +161,7 @@ def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
         is_uuid = stored is not None and stored.annotation is not None and stored.annotation.kind == "UUID"
         if is_uuid and leaf == _UUID_STORAGE:
             return _UUID
-        return _WITHOUT_VIEWS.get(leaf, leaf)
+        return leaf if not is_view(leaf) else pa.string() if pa.types.is_string_view(leaf) else pa.binary()
 
     return map_leaf_types(kind, change)
 

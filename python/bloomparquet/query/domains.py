@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -164,7 +164,6 @@ def is_in(value_set: pa.Array) -> Test:
     return contains
 
 
-@lru_cache(maxsize=256)
 def domain_of(kind: pa.DataType) -> Domain:
     """The values that columns of this Arrow type hold, in their comparable type. A type of the family "other" has
     none."""

@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 
-_STORED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+def is_view(kind: pa.DataType) -> bool:
+    """Whether `kind` is a view of strings or binaries."""
+    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
 
 
 def map_leaf_types(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
@@ -32,7 +35,7 @@ def without_views(schema: pa.Schema) -> pa.Schema:
     def stored(leaf: pa.DataType) -> pa.DataType:
         if pa.types.is_dictionary(leaf):
             return pa.dictionary(leaf.index_type, stored(leaf.value_type), leaf.ordered)
-        return _STORED.get(leaf, leaf)
+        return leaf if not is_view(leaf) else pa.large_string() if pa.types.is_string_view(leaf) else pa.large_binary()
 
     fields = [field.with_type(map_leaf_types(field.type, stored)) for field in schema]
     return pa.schema(fields, schema.metadata)

@@ -66,8 +66,8 @@ class FileScan:
         self._bytes_per_row: dict[int, float] = {}  # decoded bytes, by the number of decoded columns
         tested = condition.columns if condition is not None else pa.schema([])
         tested_names = frozenset(tested.names)
-        # A column that is named twice is read once.
-        self._others = pa.schema([field for field in dict.fromkeys(result) if field.name not in tested_names])
+        others = {field.name: field for field in result if field.name not in tested_names}  # one named twice: read once
+        self._others = pa.schema(others.values())
         self._all = pa.schema([*tested, *self._others])
         self._other_names = self._stored_names(self._others)
         legacy, compared = reader.legacy_calendar, set[str | None]()
