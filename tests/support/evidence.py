@@ -70,8 +70,8 @@ class FakeFilters:
         self.in_index = np.array([chunk.has_filter and chunk.in_index for chunk in chunks], np.bool_)
         self.errors: dict[int, BloomParquetError] = {}
 
-    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        answers, n_unusable = [], 0
+    def check(self, question: Question) -> NDArray[np.bool_]:
+        answers = []
         for i, first, last in zip(
             question.chunks.tolist(), question.first.tolist(), question.last.tolist(), strict=True
         ):
@@ -81,11 +81,10 @@ class FakeFilters:
             self._asked.append((int(self._members[i]), self._column))
             question.reads.requests += 1
             if not chunk.is_usable:
-                n_unusable += 1
                 self.errors[i] = FormatError(f"filter {self._column} of {self._members[i]}")
             values = set(question.hashes[first:last].astype(np.int64).tolist())
             answers.append(not chunk.is_usable or not values.isdisjoint(chunk.present))
-        return np.array(answers, np.bool_), n_unusable
+        return np.array(answers, np.bool_)
 
 
 class FakeChunks:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from bloomparquet.planning.evidence.interface import Question
 from bloomparquet.planning.parquet.columns import ColumnChunks
@@ -27,12 +28,12 @@ class FilterOfExpression:
         mapped = [[getattr(cell.encode(), case)().decode() for cell in group if cell.isascii()] for group in cells]
         self._hashes = [set(_hashes(chunks, group)) for group in mapped]
 
-    def check(self, question: Question) -> tuple[Any, int]:
+    def check(self, question: Question) -> NDArray[np.bool_]:
         assert self.present[question.chunks].all()
         self.asked += question.chunks.tolist()
         spans = zip(question.chunks.tolist(), question.first.tolist(), question.last.tolist(), strict=True)
         hits = [bool(self._hashes[chunk] & set(question.hashes[first:last].tolist())) for chunk, first, last in spans]
-        return np.array(hits, np.bool_), 0
+        return np.array(hits, np.bool_)
 
 
 def _hashes(chunks: ColumnChunks, values: list[str]) -> list[int]:

@@ -297,11 +297,12 @@ class LeafDecisions:
     ) -> NDArray[np.bool_]:
         filters, hashes, first, last = candidates
         storage, reads = self._request.dataset.storage, self._request.filter_reads
-        answers, n_unusable = filters.check(Question(storage, asked, first[asked], last[asked], hashes, reads))
+        answers = filters.check(Question(storage, asked, first[asked], last[asked], hashes, reads))
         excluded = asked[~answers]
         codes[chunks.members[excluded]] = np.where(filters.in_index[excluded], Decision.INDEX.code, Decision.BLOOM.code)
         self.asked[chunks.members[asked]] = True
-        if n_unusable:
-            self.asked[chunks.members[[i for i in asked.tolist() if i in filters.errors]]] = False
-            self._request.errors.add(filters.errors[i] for i in asked.tolist() if i in filters.errors)
+        if errors := filters.errors:
+            unusable = [i for i in asked.tolist() if i in errors]
+            self.asked[chunks.members[unusable]] = False
+            self._request.errors.add(errors[i] for i in unusable)
         return answers

@@ -260,7 +260,7 @@ def false_positives(filters: ChunkFilters, chunks: NDArray[np.int64], storage: S
     # blocks: one short read for each filter.
     hashes = np.random.default_rng(0).integers(0, 2**60, probes, np.uint64)
     first = np.tile(np.arange(probes), len(sample))
-    answers, _ = filters.check(Question(storage, np.repeat(sample, probes), first, first + 1, hashes, reads))
+    answers = filters.check(Question(storage, np.repeat(sample, probes), first, first + 1, hashes, reads))
     return int(np.count_nonzero(answers)) / len(first)
 
 

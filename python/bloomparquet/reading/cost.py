@@ -26,7 +26,7 @@ _MOST_SEARCHED = 4
 _MOST_PROCESSORS = 8
 _THREADS_PAY = 1 << 20
 _PAGE_THREADS_PAY = 12 << 20
-_PART_BYTES = 32 << 20
+_SPAN_BYTES = 32 << 20
 _ROWS_AT_ONCE = 64 << 10
 _BYTES_AT_ONCE = 16 << 20
 _AHEAD_BYTES = 256 << 20
@@ -78,11 +78,11 @@ def threads_for_pages(size: int, storage: Storage) -> int:
     return threads_for(size, storage) if storage.threads > 1 or size > _PAGE_THREADS_PAY else 1
 
 
-def parts(sizes: Sequence[int]) -> Iterator[slice]:
+def spans(sizes: Sequence[int]) -> Iterator[slice]:
     """Consecutive row groups of a file that are read together, given their `sizes`: more than one if they are small."""
     start = total = 0
     for i, size in enumerate(sizes):
-        if i > start and total + size > _PART_BYTES:
+        if i > start and total + size > _SPAN_BYTES:
             yield slice(start, i)
             start, total = i, 0
         total += size
@@ -101,14 +101,14 @@ def row_groups_at_once(rows: NDArray[np.int64], bytes_per_row: float | None) -> 
 
 
 def read_ahead(
-    threads: int, work: Callable[[Job], Result], parts: Iterable[tuple[Sequence[Job], int]]
+    threads: int, work: Callable[[Job], Result], spans: Iterable[tuple[Sequence[Job], int]]
 ) -> Iterator[list[Result]]:
-    """The results of `work` for the jobs of each part, in order, by several threads. Each part has its size in
-    compressed bytes: results of at most 256 MiB, or of one part, wait to be used."""
+    """The results of `work` for the jobs of each span, in order, by several threads. Each span has its size in
+    compressed bytes: results of at most 256 MiB, or of one span, wait to be used."""
     with ThreadPoolExecutor(threads, thread_name_prefix="bloomparquet") as pool:
         waiting: deque[tuple[list[Future[Result]], int]] = deque()
         try:
-            for jobs, size in parts:
+            for jobs, size in spans:
                 while waiting and (len(waiting) > threads or sum(each for _, each in waiting) + size > _AHEAD_BYTES):
                     yield [future.result() for future in waiting.popleft()[0]]
                 waiting.append(([pool.submit(work, job) for job in jobs], size))

@@ -114,8 +114,8 @@ class FileScan:
         tested = pa.concat_batches([batch for batch, _ in matches])
         rows, start = np.concatenate([rows for _, rows in matches]), 0
         for stored in self._read_others(units, rows):
-            others, part = self._convert(stored, self._others), tested.slice(start, stored.num_rows)
-            columns = {name: batch.column(name) for batch in (part, others) for name in batch.schema.names}
+            others, same_rows = self._convert(stored, self._others), tested.slice(start, stored.num_rows)
+            columns = {name: batch.column(name) for batch in (same_rows, others) for name in batch.schema.names}
             yield pa.RecordBatch.from_arrays([columns[name] for name in self._result.names], schema=self._result)
             start += stored.num_rows
 

@@ -108,8 +108,8 @@ class ParquetInspector:
             question = Question(
                 self._table.storage, np.arange(n), np.zeros(n, np.int64), np.full(n, len(hashes)), hashes, ReadCount()
             )  # fmt: skip
-            verdicts, unusable = chunks.filters.check(question)
-            if unusable:
+            verdicts = chunks.filters.check(question)
+            if chunks.filters.errors:
                 raise min(chunks.filters.errors.items())[1]
             might_match[chunks.members] = verdicts
             has_filter[chunks.members] = chunks.filters.present

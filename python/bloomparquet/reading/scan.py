@@ -31,7 +31,7 @@ from bloomparquet.query.predicate import columns as columns_of
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.collations import compared_names
-from bloomparquet.reading.cost import MatchedShare, parts, read_ahead, threads_for
+from bloomparquet.reading.cost import MatchedShare, read_ahead, spans, threads_for
 from bloomparquet.reading.file_columns import ColumnsByName, ColumnsOfTable, FileColumns, result_field
 from bloomparquet.reading.file_scan import Condition, FileScan, OpenFile, wanted_values
 from bloomparquet.reading.formats import FormatReader, reader_of
@@ -194,7 +194,7 @@ def read_plan(
     return pa.RecordBatchReader.from_batches(scan.schema, scan.batches() if amounts is None else scan.counted(amounts))
 
 
-class _Part(NamedTuple):
+class _Span(NamedTuple):
     """Row groups of a file that are read together: by one thread for each of `jobs`. `size`: their compressed bytes."""
 
     file_index: int
@@ -318,41 +318,41 @@ class _Scan:
             log.info("read %s", "; ".join(amounts.describe(self._plan.unit, len(self._plan.table))))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        parts, storage = list(self._parts()), self._plan.dataset.storage
-        is_serial = self._condition is None or sum(len(part.jobs) for part in parts) < 2
+        spans, storage = list(self._spans()), self._plan.dataset.storage
+        is_serial = self._condition is None or sum(len(span.jobs) for span in spans) < 2
         is_serial = is_serial or (self._for_spark and storage.threads == 1)
-        threads = 1 if is_serial else threads_for(sum(part.size for part in parts), storage)
+        threads = 1 if is_serial else threads_for(sum(span.size for span in spans), storage)
         if threads == 1:  # without a condition, pyarrow decodes columns side by side
-            for jobs, _ in self._reads(parts):
+            for jobs, _ in self._reads(spans):
                 for read in jobs:
                     yield from read
             return
-        for results in read_ahead(threads, list, self._reads(parts)):
+        for results in read_ahead(threads, list, self._reads(spans)):
             for batches in results:
                 yield from batches
 
-    def _parts(self) -> Iterator[_Part]:
-        """Parts of the kept files, in order."""
+    def _spans(self) -> Iterator[_Span]:
+        """Spans of the kept files, in order."""
         is_remote, end = self._plan.dataset.storage.threads > 1, 0
         _, lengths = self._plan.table.extents_of(np.flatnonzero(self._plan.codes == KEPT))
         for file_index, units in self._kept:
             end += len(units)
             sizes = lengths[end - len(units) : end].tolist()
-            for part in parts(sizes):
-                jobs = [[unit] for unit in units[part]] if is_remote else [units[part]]
-                yield _Part(file_index, jobs, sum(sizes[part]))
+            for span in spans(sizes):
+                jobs = [[unit] for unit in units[span]] if is_remote else [units[span]]
+                yield _Span(file_index, jobs, sum(sizes[span]))
 
-    def _reads(self, parts: Sequence[_Part]) -> Iterator[tuple[list[Iterator[pa.RecordBatch]], int]]:
-        """The batches of each job of each part, and its size. The file is checked by the last read of a part."""
+    def _reads(self, spans: Sequence[_Span]) -> Iterator[tuple[list[Iterator[pa.RecordBatch]], int]]:
+        """The batches of each job of each span, and its size. The file is checked by the last read of a span."""
         storage, listed = self._plan.dataset.storage, self._plan.table.files
-        for file_index, of_file in groupby(parts, attrgetter("file_index")):
+        for file_index, of_file in groupby(spans, attrgetter("file_index")):
             open_scan = partial(self._scan_of, file_index)
             shared = OpenFile(open_scan)
-            for part in of_file:
-                is_last = [True, *[False] * (len(part.jobs) - 1)].pop
-                files = [shared if storage.shares_open_files else OpenFile(open_scan) for _ in part.jobs]
-                reads = [file.read(units) for file, units in zip(files, part.jobs, strict=True)]
-                yield [checked(storage, listed[file_index], read, is_last) for read in reads], part.size
+            for span in of_file:
+                is_last = [True, *[False] * (len(span.jobs) - 1)].pop
+                files = [shared if storage.shares_open_files else OpenFile(open_scan) for _ in span.jobs]
+                reads = [file.read(units) for file, units in zip(files, span.jobs, strict=True)]
+                yield [checked(storage, listed[file_index], read, is_last) for read in reads], span.size
 
     def _scan_of(self, file_index: int) -> FileScan:
         dataset, table = self._plan.dataset, self._plan.table

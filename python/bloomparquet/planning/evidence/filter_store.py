@@ -49,7 +49,7 @@ class FilterStore:
         """Whether each chunk has a filter, as far as is known without reading."""
         return self.in_index
 
-    def check(self, question: Question) -> tuple[Booleans, int]:
+    def check(self, question: Question) -> Booleans:
         """See :class:`bloomparquet.planning.evidence.interface.ChunkFilters`."""
         with self._lock:
             answers, others = np.ones(len(question.chunks), np.bool_), np.arange(len(question.chunks))
@@ -63,9 +63,7 @@ class FilterStore:
                 rest = question.about(others)
                 for ready in self._prepare(rest):
                     answers[others[ready]] = self._answer(rest.about(ready))
-            errors = self.errors
-            unusable = np.isin(question.chunks, list(errors)).sum() if errors else 0
-            return answers, int(unusable)
+            return answers
 
     def _known_absent(self, question: Question) -> Booleans:
         """Whether each chunk of `question` is known to hold none of its values, without a read."""

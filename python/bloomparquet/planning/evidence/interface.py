@@ -66,9 +66,9 @@ class ChunkFilters(Protocol):
     def in_index(self) -> NDArray[np.bool_]:
         """Whether each chunk has its filter in an index, shape (n,)."""
 
-    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
-        """One answer per chunk of `question`, and the number of unusable filters. False proves that the chunk
-        holds none of the values; True proves nothing."""
+    def check(self, question: Question) -> NDArray[np.bool_]:
+        """One answer per chunk of `question`. False proves that the chunk holds none of the values; True proves
+        nothing. A filter that turns out to be unusable is in `errors` afterwards."""
 
 
 class Chunks(Protocol):

@@ -40,24 +40,23 @@ class JoinedFilters:
     def errors(self) -> Mapping[int, BloomParquetError]:
         return join_errors([filters.errors for filters in self._filters], self._at)
 
-    def check(self, question: Question) -> tuple[Booleans, int]:
+    def check(self, question: Question) -> Booleans:
         """The pieces are asked side by side: each may wait for a remote storage."""
         piece = np.searchsorted(self._ends, question.chunks, side="right")
-        answers, unusable = np.ones(len(piece), np.bool_), 0
+        answers = np.ones(len(piece), np.bool_)
 
-        def ask(number: int) -> tuple[Integers, Booleans, int, ReadCount]:
+        def ask(number: int) -> tuple[Integers, Booleans, ReadCount]:
             (some,) = np.nonzero(piece == number)
             at, count = self._at[number], ReadCount()
             chunks = at[question.chunks[some] - (self._ends[number] - len(at))]
             own = replace(question.about(some), chunks=chunks, reads=count)
-            return some, *self._filters[number].check(own), count
+            return some, self._filters[number].check(own), count
 
         asked = np.unique(piece).tolist()
-        for some, of_piece, of_unusable, count in in_threads(question.storage.threads, ask, asked):
+        for some, of_piece, count in in_threads(question.storage.threads, ask, asked):
             answers[some] = of_piece
-            unusable += of_unusable
             question.reads.add(count)
-        return answers, unusable
+        return answers
 
     def _join(self, flags: Callable[[ChunkFilters], Booleans]) -> Booleans:
         return join(zip(map(flags, self._filters), self._at, strict=True))

@@ -361,10 +361,9 @@ class FiltersOfGroups:
     def in_index(self) -> NDArray[np.bool_]:
         return self._filters.in_index[self._at]
 
-    def check(self, question: Question) -> tuple[NDArray[np.bool_], int]:
+    def check(self, question: Question) -> NDArray[np.bool_]:
         chunks, at = question.chunks, self._at[question.chunks]
-        answers, unusable = self._filters.check(replace(question, chunks=at))
-        if unusable:
-            errors = self._filters.errors
+        answers = self._filters.check(replace(question, chunks=at))
+        if errors := self._filters.errors:
             self.errors |= {i: errors[j] for i, j in zip(chunks.tolist(), at.tolist(), strict=True) if j in errors}
-        return answers, unusable
+        return answers
