@@ -79,3 +79,17 @@ def test_stripes_are_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -
     pa.orc.write_table(TABLE.select(["n"]), str(tmp_path / "a.orc"))
     assert bp.count(tmp_path / "a.orc", "n < 10") == 10
     assert parts(caplog) == ["read rows: 10", "stripes: 1 of 1"]
+
+
+def test_a_dictionary_as_large_as_its_pages_is_not_searched(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It can only show that a value is absent, at the price of most of the column."""
+    caplog.set_level(logging.INFO, "bloomparquet")
+    rows = 120_000
+    table = pa.table({"unique": range(rows), "few": [f"{i % 100:0600}" for i in range(rows)]})
+    path = str(tmp_path / "x.parquet")
+    pq.write_table(table, path, compression="none", dictionary_pagesize_limit=1 << 24, write_statistics=False)
+    for column, absent in (("unique", "-1"), ("few", "'x'")):
+        caplog.clear()
+        assert bp.count(path, f"{column} = {absent}") == 0
+        whole = f"{column}: {size(path, 0, column):,} bytes (whole)"
+        assert (whole in parts(caplog)) == (column == "unique")

@@ -64,6 +64,12 @@ def searches(size: int, values: int, storage: Storage) -> bool:
     return size >= _LEAST_SEARCHED and 0 < values <= _MOST_SEARCHED and storage.threads == 1
 
 
+def searches_dictionary(dictionary: int, pages: int) -> bool:
+    """Whether to search a dictionary page of so many bytes if all data pages, of `pages` bytes, use it. The search can
+    only show that a value is absent, which a filter has made unlikely: so it must save much more than it costs."""
+    return dictionary <= pages
+
+
 def threads_for(size: int, storage: Storage) -> int:
     """How many threads read `size` compressed bytes. Few local bytes are decoded before a second thread starts."""
     if storage.threads > 1:

@@ -22,7 +22,7 @@ from bloomparquet.parquet.values.encoding import plain_values
 from bloomparquet.planning.arrow_schema import cast_int96, int96_columns
 from bloomparquet.reading.amounts import ReadAmounts
 from bloomparquet.reading.calendars import legacy_calendar_columns
-from bloomparquet.reading.cost import reads_pages, searches, threads_for_pages
+from bloomparquet.reading.cost import reads_pages, searches, searches_dictionary, threads_for_pages
 from bloomparquet.reading.interface import FileReader, rows_of
 from bloomparquet.storage.files import ReadCount, Storage
 from bloomparquet.storage.ranges import ReadBytes, prefetch
@@ -128,10 +128,15 @@ class ParquetFileReader(FileReader):
             pages = None if plain is None else self._find_pages(unit, number, self._read_bytes)
             if plain is None or pages is None:
                 return None
+            chunk = pages.chunks[0]
+            size = int(chunk.end[-1] - chunk.start[0])
+            if chunk.dictionary is not None and chunk.may_use_dictionary.all():
+                start, end = chunk.dictionary
+                if not searches_dictionary(end - start, size):
+                    return None
             sizes: list[int] = []
             read = _noting(sizes, self._read_bytes)
-            chunk = pages.chunks[0]
-            threads = threads_for_pages(int(chunk.end[-1] - chunk.start[0]), self.storage)
+            threads = threads_for_pages(size, self.storage)
             rows = rows_of_pages_with(chunk, plain, read, threads)
             if self.amounts is not None:
                 self.amounts.add_pages(column, sizes)
