@@ -14,8 +14,10 @@ WRITES       := save_modes_equal_parquets partitions_and_compression_equal_parqu
                 dynamic_partition_overwrite_keeps_other_partitions table_options_apply_to_every_write
 MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files short_reads) \
                 $(patsubst %,tests/jar/test_writing.py::test_%,$(WRITES))
-# These run in a pytest of their own: the JVM has the jars of Delta Lake and Iceberg. On 4.1 all of them.
-TABLE_TESTS  ?= tests/connectors $(if $(filter 4.1,$*),,-k "kind or statement")
+# With the connectors of Delta Lake and Iceberg. On 4.1 all of them.
+KINDS        := delta.py::test_each_kind_of_table_is_pruned delta.py::test_statements_look_for_their_files_pruned \
+                iceberg_changes.py::test_a_statement_changes_its_rows_only
+TABLE_TESTS  ?= $(if $(filter 4.1,$*),tests/connectors,$(patsubst %,tests/connectors/test_%,$(KINDS)))
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.stamp
@@ -104,8 +106,7 @@ test-matrix: $(MATRIX:%=test-on-%) ## Run the jar's tests of plans and scans on 
 .PHONY: $(MATRIX:%=test-on-%)
 $(MATRIX:%=test-on-%): test-on-%: $(STAMP) $(VENV)-%/.stamp java $(JAR)
 	@$(VENV)-$*/bin/python jvm-shim/link.py
-	@$(VENV)-$*/bin/python $(PYTEST) $(MATRIX_TESTS) $(ARGS)
-	@$(VENV)-$*/bin/python $(PYTEST) $(TABLE_TESTS) $(ARGS)
+	@$(VENV)-$*/bin/python $(PYTEST) $(TABLE_TESTS) $(MATRIX_TESTS) $(ARGS)
 
 # This venv has only PySpark. A .pth file appends the packages of .venv to its path.
 PACKAGES := -c 'import sysconfig; print(sysconfig.get_path("purelib"))'

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from pyspark_bloomparquet import jar_path
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,27 +32,20 @@ def without_javac(folder: Path) -> dict[str, str]:
     return {"JAVA_HOME": str(folder / "jre"), "PATH": str(folder / "jre" / "bin")}
 
 
-@pytest.fixture(scope="module")
-def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    output = tmp_path_factory.mktemp("build") / "new" / "bloomparquet.jar"
-    done = build("--output", output)
-    assert done.returncode == 0, done.stderr
-    assert os.listdir(output.parent) == [output.name]
-    return output
-
-
-def test_the_jar_is_reproducible_with_a_jdk_on_the_path(jar: Path, tmp_path: Path) -> None:
-    again, home = tmp_path / "again.jar", without_javac(tmp_path)["JAVA_HOME"]
+def test_the_jar_is_reproducible_with_a_jdk_on_the_path(tmp_path: Path) -> None:
+    """`make jar`, which made the installed jar of the same sources, has another environment."""
+    again, home = tmp_path / "new" / "again.jar", without_javac(tmp_path)["JAVA_HOME"]
     done = build("--output", again, TZ="Asia/Kathmandu", LC_ALL="C", SOURCE_DATE_EPOCH="1", JAVA_HOME=home)
     assert done.returncode == 0, done.stderr
     assert "against PySpark" in done.stdout
-    assert again.read_bytes() == jar.read_bytes()
+    assert os.listdir(again.parent) == [again.name]
+    assert again.read_bytes() == jar_path().read_bytes()
 
 
-def test_the_jar_has_a_manifest_and_its_services(jar: Path) -> None:
+def test_the_jar_has_a_manifest_and_its_services() -> None:
     command = [sys.executable, "-m", "hatchling", "version"]
     version = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout.strip()
-    with zipfile.ZipFile(jar) as content:
+    with zipfile.ZipFile(jar_path()) as content:
         names = content.namelist()
         assert names[0] == "META-INF/MANIFEST.MF"
         assert content.read(names[0]).decode().splitlines() == [

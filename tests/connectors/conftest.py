@@ -7,19 +7,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.connectors.session import start_with_tables
+from pyspark_bloomparquet import attach
+from tests.connectors.session import application
 from tests.support import connectors
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def table_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """Iceberg's catalog is ``lake``, and Delta's is Spark's own. Tests change the configuration with
-    `support.spark.conf` only."""
+    """A session with the jar attached. Iceberg's catalog is ``lake``, and Delta's is Spark's own.
+
+    Tests change the configuration with `support.spark.conf` only.
+    """
     for name in connectors.TABLES or ["delta"]:
         connectors.jars(name)  # or skip
-    session = start_with_tables(tmp_path_factory.mktemp("tables"))
-    yield session
-    session.stop()
+    with application(tmp_path_factory.mktemp("tables")) as session:
+        yield attach(session)

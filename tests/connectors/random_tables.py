@@ -13,8 +13,9 @@ import time
 from importlib import import_module
 from pathlib import Path
 
+from pyspark_bloomparquet import attach
 from tests.connectors.pairs import Counts
-from tests.connectors.session import start_with_tables
+from tests.connectors.session import application
 
 
 def main() -> None:
@@ -25,8 +26,8 @@ def main() -> None:
     given = parser.parse_args()
     tables = import_module(f"tests.connectors.{given.format}_tables")
     total, begun, shown = Counts(), time.monotonic(), 0.0
-    with tempfile.TemporaryDirectory() as home:
-        spark = start_with_tables(Path(home))
+    with tempfile.TemporaryDirectory() as home, application(Path(home)) as spark:
+        attach(spark)
         spark.sparkContext.setLogLevel("OFF")  # some statements fail, off and on
         logging.disable()
         for counts in tables.rounds(spark, Path(home), given.seed):
@@ -40,7 +41,6 @@ def main() -> None:
             if seconds > given.seconds:
                 break
         print(f"seed {given.seed}, {time.monotonic() - begun:.0f} s: {total}")
-        spark.stop()
     sys.exit(bool(total.differences))
 
 

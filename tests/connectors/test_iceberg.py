@@ -14,7 +14,7 @@ from tests.connectors import iceberg_api
 from tests.connectors.iceberg_api import ROW, ROWS, create
 from tests.connectors.pairs import check, kept
 from tests.support import connectors
-from tests.support.plain import executed, nodes
+from tests.support.plain import compare_all, executed, nodes, run
 from tests.support.scenarios import PRUNED, UNPRUNED, texts
 from tests.support.spark import COMPILED, INTERPRETED, conf
 
@@ -72,13 +72,9 @@ def test_values_of_identity_partitions_are_not_those_of_files(spark: SparkSessio
         f"CREATE TABLE lake.db.parts ({columns}) USING iceberg PARTITIONED BY (part) TBLPROPERTIES ({properties})"
     )
     spark.sql(f"CALL lake.system.add_files(table => 'db.parts', source_table => '`parquet`.`{tmp_path}`')")
-    for where, number in (
-        ("part = 2", 500),
-        ("part = 2 AND id = 919", 1),
-        ("id = 919 OR part = 2", 501),
-        ("part = 5", 0),
-    ):
-        assert len(check(spark, f"SELECT * FROM lake.db.parts WHERE {where}")[0]) == number, where
+    counts = {"part = 2": 500, "part = 2 AND id = 919": 1, "id = 919 OR part = 2": 501, "part = 5": 0}
+    ours = compare_all(spark, lambda where: spark.table("lake.db.parts").where(where), counts)
+    assert {where: len(pruned.rows) for where, pruned in ours.items()} == counts
     # A later spec without it leaves the old files as they are.
     spark.sql("ALTER TABLE lake.db.parts DROP PARTITION FIELD part")
     spark.sql("INSERT INTO lake.db.parts VALUES (919, 'new', 1)")
@@ -117,9 +113,9 @@ def test_hidden_columns(spark: SparkSession) -> None:
     lineage = ", _row_id, _last_updated_sequence_number"
     some = "id IN (77, 501, 923)"
     assert kept(spark, f"SELECT *, _pos, _file, _spec_id, _partition{lineage} FROM {table} WHERE {some}")[0][0] <= 4
-    for where in ("_pos = 350", "_row_id = 350", "_row_id > 990", "_last_updated_sequence_number = 3", "_file > 'a'"):
-        check(spark, f"SELECT *, _pos{lineage} FROM {table} WHERE {where}")
-        check(spark, f"SELECT *, _pos{lineage} FROM {table} WHERE {where} AND id BETWEEN 400 AND 600")
+    wheres = ["_pos = 350", "_row_id = 350", "_row_id > 990", "_last_updated_sequence_number = 3", "_file > 'a'"]
+    wheres += [f"{where} AND id BETWEEN 400 AND 600" for where in wheres]
+    compare_all(spark, lambda where: spark.sql(f"SELECT *, _pos{lineage} FROM {table} WHERE {where}"), wheres)
     check(spark, f"SELECT count(*), max(_pos), count(DISTINCT _file) FROM {table} WHERE {some}")
 
 
@@ -133,11 +129,13 @@ def test_rows_instead_of_batches(spark: SparkSession) -> None:
         f"SELECT * FROM {table} WHERE id = 77",
         f"SELECT arr, id FROM {table} WHERE id = (SELECT max(key) - 4923 FROM {keys})",
     )
+    with conf(spark, UNPRUNED):
+        expected = [texts(spark.sql(query).collect()) for query in queries]
     for settings in (COMPILED, INTERPRETED):
         for adaptive in ("true", "false"):
             with conf(spark, {**settings, "spark.sql.adaptive.enabled": adaptive}):
-                for query in queries:
-                    (plan,) = check(spark, query)[1]
+                for query, rows in zip(queries, expected, strict=True):
+                    (plan,) = run(spark, lambda: spark.sql(query), rows).plans  # noqa: B023
                     assert plan.kept < plan.total, query
 
 
@@ -265,22 +263,17 @@ def test_defaults_and_types_that_text_stands_for(spark: SparkSession) -> None:
     spark.sql(f"INSERT INTO {table} SELECT {rows} FROM range(0, 200, 1, 1) r(i)")  # one UUID in each row group
     assert kept(spark, f"SELECT * FROM {table} WHERE id = 77 AND n = 7") == [(1, 10)]
     capital, bare = uuids[0].upper(), uuids[0].replace("-", "")
-    for where, number in (
-        ("n = 7", 1100),
-        ("n IS NULL", 0),
-        ("n <> 7", 100),
-        ("n = 1", 100),
-        (f"u = '{uuids[0]}'", 100),
-        (f"u <> '{capital}'", 200),
-        (f"u NOT IN ('{capital}')", 200),
-    ):
-        assert len(check(spark, f"SELECT * FROM {table} WHERE {where}")[0]) == number, where
+    counts = {
+        "n = 7": 1100, "n IS NULL": 0, "n <> 7": 100, "n = 1": 100, f"u = '{uuids[0]}'": 100, f"u <> '{capital}'": 200,
+        f"u NOT IN ('{capital}')": 200,
+    }  # fmt: skip
     # Iceberg itself skips files by some of these as if the text were a UUID.
-    for condition in (
-        f"u <> '{capital}'", f"u = '{capital}'", f"u <> '{bare}'", f"u > '{capital}'", "u LIKE '0000%'",
-        f"lower(u) = '{uuids[0]}'", "u < '00000002'", f"u IN ('{capital}', '{uuids[1]}')",
-    ):  # fmt: skip
-        check(spark, f"SELECT * FROM {table} WHERE {condition}")
+    others = (
+        f"u = '{capital}'", f"u <> '{bare}'", f"u > '{capital}'", "u LIKE '0000%'", f"lower(u) = '{uuids[0]}'",
+        "u < '00000002'", f"u IN ('{capital}', '{uuids[1]}')",
+    )  # fmt: skip
+    ours = compare_all(spark, spark.table(table).where, [*counts, *others])
+    assert {where: len(ours[where].rows) for where in counts} == counts
 
 
 def test_files_that_only_iceberg_opens(spark: SparkSession) -> None:

@@ -126,7 +126,7 @@ def spelled(case: Case, kinds: dict[Any, Any]) -> Any:
     return predicate if families & set(_NO_TEXT) else oracle.spark_sql(predicate, kinds, case.style)
 
 
-_FORMATS = {"parquet": (writers.write, list(KINDS), 0.6), "orc": (writers.write_orc, ORC_NAMES, 0.3)}
+_FORMATS = {"parquet": (writers.write, list(KINDS), 0.4), "orc": (writers.write_orc, ORC_NAMES, 0.2)}
 """The writer, the kinds, and the share of the examples of each format."""
 
 
@@ -159,9 +159,9 @@ def test_read_table_gives_exactly_the_matching_rows(file_format: str, statistics
 def test_random_files_of_every_type_lose_no_row(file_format: str, kind: str) -> None:
     """One column of one type in small row groups."""
     tally: Counter[str] = Counter()
-    write, _, share = _FORMATS[file_format]
+    write = _FORMATS[file_format][0]
 
-    @examples(share / 15)
+    @examples(0.04)  # two: the first example of Hypothesis is the least, a file without rows
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         data = draws.draw(data_sets(spark=False, only=[kind], plain=True, max_files=2), label="data")

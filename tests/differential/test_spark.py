@@ -41,7 +41,7 @@ Rows = dict[int, tuple[Any, ...]]
 def test_rows_equal_those_of_spark_on_files_by_pyarrow(spark: SparkSession) -> None:
     tally: Counter[str] = Counter()
 
-    @examples(0.2)
+    @examples(0.14)
     @given(st.data())
     def check(draws: st.DataObject) -> None:
         data = draws.draw(data_sets(spark=True, max_rows=40), label="data")
@@ -80,7 +80,7 @@ def test_rows_equal_those_of_spark_on_files_by_pyarrow(spark: SparkSession) -> N
             shutil.rmtree(root)
 
     check()
-    _judge(tally, examples(0.2).max_examples)
+    _judge(tally, examples(0.14).max_examples)
 
 
 def test_rows_equal_those_of_spark_on_files_by_spark(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 from bloomparquet import __version__
 from pyspark_bloomparquet import configure
 from tests.support import files
+from tests.support.spark import INTERPRETED
 
 pytestmark = pytest.mark.slow
 
@@ -39,13 +40,14 @@ def refused(call):
         return str(error)
 
 from bloomparquet.errors import UnsupportedError as bloom_error
-path = sys.argv[1]
+path, relative, settings = sys.argv[1:]
 out = {}
 spark, out["configure"] = warned(lambda: bloom.configure(SparkSession.builder.remote("local[2]")).getOrCreate())
 out["jvm"] = hasattr(spark, "_jvm") or hasattr(spark, "_jsparkSession")
 _, out["attach"] = warned(lambda: bloom.attach(spark))
 out["version"] = spark.conf.get("spark.bloomparquet.version")
-spark.conf.set("spark.sql.shuffle.partitions", "2")
+for key, value in json.loads(settings).items():
+    spark.conf.set(key, value)
 for name, load in {"parquet": spark.read.parquet, "bloomparquet": spark.read.format("bloomparquet").load}.items():
     frame = load(path).where("id = 4711").groupBy("id").count()
     early = refused(lambda: bloom.last_plan(frame))
@@ -66,8 +68,8 @@ class Plain(bloom.DefaultSource):  # without the jar; its workers run in the dir
         return "plain"
 
 spark.dataSource.register(Plain)
-relative = spark.read.format("plain").option("where", "id = 4711").load(sys.argv[2])
-out["relative"] = [list(row) for row in relative.collect()]
+answer = spark.read.format("plain").option("where", "id = 4711").load(relative)
+out["relative"] = [list(row) for row in answer.collect()]
 print("answer", json.dumps(out))
 spark.stop()
 """
@@ -83,8 +85,9 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def run(path: str, home: Path) -> dict[str, Any]:
+    settings = json.dumps({"spark.sql.shuffle.partitions": "2", **INTERPRETED})
     done = subprocess.run(
-        [sys.executable, "-c", SERVER, path, os.path.relpath(path, home)],
+        [sys.executable, "-c", SERVER, path, os.path.relpath(path, home), settings],
         cwd=home, check=False, capture_output=True, text=True,
         # With SPARK_TESTING, the server takes a free port.
         env={**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_TESTING": "1", "SPARK_LOCAL_IP": "127.0.0.1"},

@@ -12,6 +12,7 @@ import pytest
 import bloomparquet as bp
 from pyspark_bloomparquet import jar_path
 from tests.support.retrofit import contents, data_files, filtered, make_table, row_groups, run_speculating
+from tests.support.spark import FOR_SMALL_QUERIES, INTERPRETED
 
 pytestmark = pytest.mark.slow
 
@@ -22,6 +23,7 @@ PROGRAM = """
     from pyspark.sql import SparkSession
     from pyspark_bloomparquet import add_filters, build_index, check, refresh_index, shrink_filters
     builder = SparkSession.builder.master("local-cluster[2,1,640]").config("spark.jars", {empty!r})
+    builder = builder.config(map={settings})
     spark = builder.config("spark.driver.extraClassPath", "{own}:{other}").getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     out = {{"check": str(check(spark))}}
@@ -60,7 +62,12 @@ def application(tmp_path_factory: pytest.TempPathFactory) -> Application:
             jar.writestr(name, own.read(name))
     indexed, to_filter = make_table(home / "indexed"), make_table(home / "filtered")
     program = PROGRAM.format(
-        empty=str(empty), own=jar_path(), other=other, indexed=str(indexed), filtered=str(to_filter)
+        empty=str(empty),
+        own=jar_path(),
+        other=other,
+        indexed=str(indexed),
+        filtered=str(to_filter),
+        settings=FOR_SMALL_QUERIES | INTERPRETED,
     )
     return Application(json.loads(run_speculating(program, home)[-1]), other, indexed, to_filter)
 

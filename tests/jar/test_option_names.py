@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from pyspark.sql import DataFrameReader, DataFrameWriter, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, DataFrameWriter, SparkSession
 
 from pyspark_bloomparquet import last_plan
 from pyspark_bloomparquet.options.table import OPTIONS, ORC, PARQUET, PYTHON, Source
-from tests.support.scenarios import texts
+from tests.support.scenarios import ask_all, texts
 from tests.support.spark import conf
 
 pytestmark = pytest.mark.slow
@@ -73,15 +73,18 @@ def test_the_jar_has_the_same_options_as_python(jar_spark: SparkSession, source:
     assert match is not None
     of_python = {each.name for each in OPTIONS if each.used_by == PYTHON}
     assert set(match[1].split(", ")) == own_names(source) - of_python
+    loads: dict[str, DataFrame] = {}
     for each in OPTIONS:
         options = {each.name: VALUES.get(each.name, "true")}
         if each.name in ("path", "paths", "basePath") or "." in each.name:
             continue
         if each.used_by != PYTHON and each.source in (None, source):
-            assert jar_spark.read.format(source).options(**options).load(path).count() == 3, each.name
+            loads[each.name] = jar_spark.read.format(source).options(**options).load(path)
         else:
             with pytest.raises(Exception, match=rf"'?{each.name}'?(: that is one of| is for|.* is not for filters)"):
                 jar_spark.read.format(source).options(**options).load(path)
+    rows, _ = ask_all(loads.values())
+    assert dict(zip(loads, map(len, rows), strict=True)) == dict.fromkeys(loads, 3)
 
 
 NEAREST = {"wehre": "where", "Predicate": "where", "BLOOMFP": "bloomFpp", "maxFilePerTrigger": "maxFilesPerTrigger"}
@@ -214,14 +217,16 @@ def test_sparks_own_options_pass(jar_spark: SparkSession, path: str, source: Sou
     of_parquet = ("datetimeRebaseMode", "int96RebaseMode")
     since = {"ignoredPathSegmentRegex": (4, 3), "ignoreInvalidPartitionPaths": (4, 1)}
     version = tuple(int(part) for part in jar_spark.version.split(".")[:2])
+    loads: dict[str, DataFrame] = {}
     for name, value in SPARKS.items():
         if (name in of_parquet and source == ORC) or version < since.get(name, (4, 1)):
             continue
-        frame = jar_spark.read.format(source).option(name, value).load(path).where("id = 1")
-        assert texts(frame.collect()) == ["(1,)"], name
-        if source == PARQUET:
-            assert [(plan.planned, plan.total) for plan in last_plan(frame)] == [(True, 1)], name
+        loads[name] = jar_spark.read.format(source).option(name, value).load(path).where("id = 1")
         jar_spark.range(3).write.format(source).option(name, value).mode("overwrite").save(str(tmp_path / "to"))
+    rows, frame = ask_all(loads.values())
+    assert {name: texts(each) for name, each in zip(loads, rows, strict=True)} == {name: ["(1,)"] for name in loads}
+    if source == PARQUET:
+        assert [(plan.planned, plan.total) for plan in last_plan(frame)] == [(True, 1)] * len(loads)
 
 
 @pytest.mark.parametrize(

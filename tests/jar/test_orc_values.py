@@ -151,7 +151,7 @@ def test_timestamps_are_what_the_readers_clock_shows(
         values = [f"TIMESTAMP_NTZ'{text}'" for text in TIMESTAMPS]
         path = stripes_of(spark, tmp_path / "t", "TIMESTAMP", values)
     with clock(spark, reader_zone), conf(spark, {"spark.sql.session.timeZone": session}):
-        stored = readers.oracle(path).selectExpr("CAST(unix_micros(c) AS STRING) AS c").distinct().collect()
-        wheres = [f"c = timestamp_micros({micros})" for (micros,) in stored]
-        wheres += [f"c <= timestamp_micros({micros})" for (micros,) in stored[::4]]
+        stored = sorted({row[0] for row in readers.oracle(path).selectExpr("unix_micros(c)").collect()})
+        wheres = [f"c = timestamp_micros({micros})" for micros in stored]
+        wheres += [f"c <= timestamp_micros({micros})" for micros in stored[::4]]
         assert assert_same_rows(readers, path, wheres) > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,17 +25,40 @@ def all_files(path: Path) -> dict[str, bytes]:
     return {str(file.relative_to(path)): file.read_bytes() for file in path.rglob("*") if file.is_file()}
 
 
-@pytest.fixture
-def table(jar_spark: SparkSession, tmp_path: Path) -> Iterator[Path]:
-    """Six rows in three partitions: a directory, the table ``ours`` over it, and the table ``sparks``."""
-    path = tmp_path / "t"
-    jar_spark.range(6).selectExpr("id", "CAST(id % 3 AS INT) AS p").write.partitionBy("p").parquet(str(path))
+def make_tables(spark: SparkSession, path: Path) -> None:
+    """The tables ``ours`` and ``sparks`` over the directory."""
     for name, source in (("ours", "bloomparquet"), ("sparks", "parquet")):
-        jar_spark.sql(f"CREATE TABLE {name} USING {source} LOCATION '{path}'")
-        jar_spark.sql(f"MSCK REPAIR TABLE {name}")
-    yield path
+        spark.sql(f"CREATE TABLE {name} USING {source} LOCATION '{path}'")
+        spark.sql(f"MSCK REPAIR TABLE {name}")
+
+
+def drop_tables(spark: SparkSession) -> None:
     for name in ("ours", "sparks", "written"):
-        jar_spark.sql(f"DROP TABLE IF EXISTS {name}")
+        spark.sql(f"DROP TABLE IF EXISTS {name}")
+
+
+@pytest.fixture(scope="module")
+def kept(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Six rows in three partitions, and tables over them, for writes that must change nothing."""
+    path = tmp_path_factory.mktemp("overwrite") / "t"
+    frame = jar_spark.range(6).selectExpr("id", "CAST(id % 3 AS INT) AS p")
+    frame.coalesce(1).write.partitionBy("p").parquet(str(path))
+    make_tables(jar_spark, path)
+    yield path
+    drop_tables(jar_spark)
+
+
+@pytest.fixture
+def table(jar_spark: SparkSession, kept: Path, tmp_path: Path) -> Iterator[Path]:
+    """The directory and the tables of `kept`, which are restored after the test."""
+    shutil.copytree(kept, tmp_path / "original")
+    for name in ("ours", "sparks"):
+        jar_spark.catalog.refreshTable(name)  # writes to a path do not refresh the listing of a table
+    yield kept
+    drop_tables(jar_spark)
+    shutil.rmtree(kept)
+    shutil.move(tmp_path / "original", kept)
+    make_tables(jar_spark, kept)
 
 
 def by_version_2(spark: SparkSession, path: Path) -> DataFrame:
@@ -113,6 +137,7 @@ def assert_refused(frame: DataFrame, write: Write, source: str, target: Path, ta
         write(frame, source, target)
     frame.unpersist()
     frame.sparkSession.catalog.clearCache()
+    frame.sparkSession.sql("DROP TABLE IF EXISTS written")
     assert all_files(table) == before
 
 
@@ -120,17 +145,16 @@ def assert_refused(frame: DataFrame, write: Write, source: str, target: Path, ta
 
 
 @pytest.mark.parametrize(("read", "write"), list(zip([*OURS, *SPARKS], itertools.cycle(WRITES))))
-def test_our_formats_do_not_overwrite_what_is_read(jar_spark: SparkSession, table: Path, read: str, write: str) -> None:
-    for source, target in (("bloomparquet", table), ("bloomorc", table.parent)):
-        assert_refused({**OURS, **SPARKS}[read](jar_spark, table), WRITES[write], source, target, table)
-        jar_spark.sql("DROP TABLE IF EXISTS written")
+def test_our_formats_do_not_overwrite_what_is_read(jar_spark: SparkSession, kept: Path, read: str, write: str) -> None:
+    for source, target in (("bloomparquet", kept), ("bloomorc", kept.parent)):
+        assert_refused({**OURS, **SPARKS}[read](jar_spark, kept), WRITES[write], source, target, kept)
 
 
 @pytest.mark.parametrize(("read", "write"), list(zip(OURS, itertools.cycle(WRITES))))
 def test_sparks_formats_do_not_overwrite_what_our_formats_read(
-    jar_spark: SparkSession, table: Path, read: str, write: str
+    jar_spark: SparkSession, kept: Path, read: str, write: str
 ) -> None:
-    assert_refused(OURS[read](jar_spark, table), WRITES[write], "parquet", table, table)
+    assert_refused(OURS[read](jar_spark, kept), WRITES[write], "parquet", kept, kept)
 
 
 @pytest.mark.parametrize(
@@ -138,10 +162,10 @@ def test_sparks_formats_do_not_overwrite_what_our_formats_read(
     list(zip(["some files", "a path query", "a table"], FORMATS)),
 )
 def test_a_partition_that_is_read_is_not_overwritten(
-    jar_spark: SparkSession, table: Path, read: str, source: str
+    jar_spark: SparkSession, kept: Path, read: str, source: str
 ) -> None:
-    frame = OURS[read](jar_spark, table).where("p = 1").drop("p")
-    assert_refused(frame, WRITES["save"], source, table / "p=1", table)
+    frame = OURS[read](jar_spark, kept).where("p = 1").drop("p")
+    assert_refused(frame, WRITES["save"], source, kept / "p=1", kept)
 
 
 @pytest.mark.parametrize("source", ["bloomparquet", "parquet"])
@@ -188,26 +212,29 @@ def test_a_partition_elsewhere_is_protected_too(
     if log:
         (elsewhere / "_delta_log").mkdir()
         (elsewhere / "_delta_log" / f"{0:020}.json").write_text("{}")
-    before = all_files(tmp_path)
+    before = all_files(elsewhere), all_files(table)
     read = "range(3)" if log else f"parquet.`{elsewhere}`"
     with pytest.raises(PySparkException, match="is a table of Delta Lake" if log else REFUSED):
         jar_spark.sql(f"INSERT OVERWRITE ours SELECT id, 1 FROM {read}")
-    assert all_files(tmp_path) == before
+    assert (all_files(elsewhere), all_files(table)) == before
     jar_spark.sql(f"INSERT OVERWRITE ours PARTITION (p = 1) SELECT id FROM {read}")
     assert rows(jar_spark.table("ours").where("p = 1")) == [(0, 1), (1, 1), (2, 1)]
 
 
-def test_an_insert_into_several_tables_is_refused_as_a_whole(jar_spark: SparkSession, table: Path) -> None:
-    other = table.parent / "other"
+def test_an_insert_into_several_tables_is_refused_as_a_whole(
+    jar_spark: SparkSession, kept: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
     jar_spark.sql(f"CREATE TABLE written (id BIGINT) USING bloomparquet LOCATION '{other}'")
     jar_spark.sql("INSERT INTO written VALUES (7)")
-    before = all_files(table.parent)
+    before = all_files(kept), all_files(other)
     with pytest.raises(AnalysisException, match=REFUSED):
         jar_spark.sql(
-            f"FROM (SELECT * FROM parquet.`{table}` UNION ALL SELECT id, 1 FROM parquet.`{other}`) "
+            f"FROM (SELECT * FROM parquet.`{kept}` UNION ALL SELECT id, 1 FROM parquet.`{other}`) "
             "INSERT OVERWRITE ours SELECT id, p INSERT OVERWRITE written SELECT id"
         )
-    assert all_files(table.parent) == before
+    assert (all_files(kept), all_files(other)) == before
+    jar_spark.sql("DROP TABLE written")
 
 
 def test_a_file_that_is_read_is_not_overwritten(jar_spark: SparkSession, table: Path) -> None:
@@ -254,10 +281,10 @@ PAIRS = [("bloomparquet", "bloomorc"), ("parquet", "bloomparquet"), ("bloomparqu
 
 @pytest.mark.parametrize(("case", "formats"), list(zip(LINKS, itertools.cycle(PAIRS))))
 def test_files_that_are_read_through_links_are_not_overwritten(
-    jar_spark: SparkSession, tmp_path: Path, case: str, formats: tuple[str, str]
+    jar_spark: SparkSession, kept: Path, tmp_path: Path, case: str, formats: tuple[str, str]
 ) -> None:
     lake = tmp_path / "lake"
-    jar_spark.range(5).write.parquet(str(lake / "real"))
+    shutil.copytree(kept / "p=1", lake / "real")
     read, written = LINKS[case](lake)
     frame = jar_spark.read.format(formats[0]).load(str(read)).select("id")
     assert_refused(frame, WRITES["save"], formats[1], written, tmp_path)

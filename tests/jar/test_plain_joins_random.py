@@ -21,7 +21,7 @@ from tests.support.spark import conf
 __all__ = ["joined"]
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("transparent")]
 
-CASES = int(os.environ.get("BLOOMPARQUET_CASES", "500")) // 10
+CASES = int(os.environ.get("BLOOMPARQUET_CASES", "300")) // 10
 KEYS = [
     "f.id = d.k", "f.narrow = d.k", "f.narrow = d.small", "f.s = d.s", "f.dec = d.dec", "f.x = d.x", "f.id = d.x",
     "f.real = d.real", "f.st.id = d.k", "f.id = d.maybe", "f.id <=> d.maybe", "f.narrow = d.huge", "f.part = d.p",

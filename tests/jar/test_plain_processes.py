@@ -16,6 +16,7 @@ from pyspark_bloomparquet import jar_path
 from tests.support import files
 from tests.support.class_archive import JAVA_FLAGS
 from tests.support.planners import has_ended
+from tests.support.spark import FOR_SMALL_QUERIES, INTERPRETED
 
 pytestmark = pytest.mark.slow
 
@@ -32,7 +33,7 @@ def start(master, home, jar, **more):
         "spark.jars": jar, "spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "2",
         "spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1",
         "spark.bloomparquet.python": sys.executable, "spark.sql.warehouse.dir": f"{home}/warehouse",
-        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}/derby", **more,
+        "spark.driver.extraJavaOptions": f"-Dderby.system.home={home}/derby", **SMALL, **more,
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
@@ -54,7 +55,7 @@ def ask(spark, sql):
 def run(job: str, home: Path, *arguments: str) -> Any:
     """Run a job in a process of its own. Returns the JSON of its last line."""
     path = home / "job.py"
-    path.write_text(START + job)
+    path.write_text(f"SMALL = {FOR_SMALL_QUERIES | INTERPRETED}\n{START}{job}")
     spark_home = Path(pyspark.__file__).parent
     env = {
         **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_HOME": str(spark_home),

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-CASES = int(os.environ.get("BLOOMPARQUET_CASES", "120"))
+CASES = int(os.environ.get("BLOOMPARQUET_CASES", "84"))
 PER_DATA_SET = 20
 SETTINGS = {
     "spark.sql.adaptive.enabled": ["true", "false"],

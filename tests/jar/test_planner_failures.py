@@ -47,7 +47,7 @@ def test_a_program_that_is_no_planner_is_warned_of_once(
 @pytest.mark.parametrize(
     ("text", "values"),
     [
-        ("exec sleep 20000", 20_000),  # larger than a pipe's buffer
+        ("exec sleep 20000", 4_000),  # larger than a pipe's buffer
         ("echo 1234; exec sleep 20000", 1),  # parsed as a length of 800 MiB
     ],
 )
@@ -55,7 +55,7 @@ def test_a_query_does_not_wait_for_a_silent_program(
     readers: Readers, four_files: str, tmp_path: Path, text: str, values: int
 ) -> None:
     interpreter = Interpreter(tmp_path, text)
-    among = ", ".join(map(str, range(1000, 1000 + values)))
+    among = ", ".join(map(str, range(10**18, 10**18 + values)))
     with application_conf(readers.spark, {PYTHON: interpreter.program}):
         began = time.monotonic()
         frame = readers.jar(four_files, planningTimeout="300ms").where(f"id IN (6, {among})")
@@ -67,7 +67,7 @@ def test_a_query_does_not_wait_for_a_silent_program(
 
 def test_a_silent_program_is_ended(readers: Readers, four_files: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, "exec sleep 20000")
-    with short_limits(readers), application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with short_limits(readers, 50), application_conf(readers.spark, {PYTHON: interpreter.program}):
         unplanned(readers, four_files, planningTimeout="300ms")
         (process,) = interpreter.started()
         assert has_ended(process)
@@ -135,7 +135,7 @@ def test_the_last_line_of_stderr_is_bounded(readers: Readers, four_files: str, t
 
 
 def test_a_program_that_does_not_read_requests_is_ended(readers: Readers, four_files: str, tmp_path: Path) -> None:
-    among = ", ".join(map(str, range(1000, 21_000)))  # larger than a pipe's buffer
+    among = ", ".join(map(str, range(10**18, 10**18 + 4_000)))  # larger than a pipe's buffer
     with application_conf(readers.spark, {PYTHON: script(tmp_path, "exec <&-; exec sleep 60")}):
         ran = run(readers.jar(four_files, planningTimeout=PATIENT).where(f"id IN (6, {among})"))
     assert ran.rows == ["(6,)"]

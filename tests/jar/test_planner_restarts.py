@@ -56,7 +56,7 @@ def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, four_files:
 SLOW_PLAN = """
 import ctypes, itertools, sys, time
 from pyspark_bloomparquet.jar import planner_worker
-planner_worker._HEARTBEAT_SECONDS = 0.5
+planner_worker._HEARTBEAT_SECONDS = 0.25
 plan = planner_worker.planner.plan_dataset
 def slow(*args, **kwargs):
     {slow}
@@ -67,17 +67,17 @@ planner_worker.main()
 BUSY = """
     began = time.monotonic()
     sum(itertools.repeat(1, 10 ** 7))  # one call that holds Python's global lock
-    sum(itertools.repeat(1, int(10 ** 7 * 3 / (time.monotonic() - began))))
+    sum(itertools.repeat(1, int(10 ** 7 * 1.5 / (time.monotonic() - began))))
 """
 
 
 @pytest.mark.parametrize("how", ["waits", "holds the global lock", "starts slowly"])
 def test_a_slow_planner_is_not_killed(readers: Readers, four_files: str, tmp_path: Path, how: str) -> None:
     """Each planner is slower than the limit for a stopped one."""
-    text = "sleep 3"
+    text = "sleep 1.5"
     if how != "starts slowly":
         program = tmp_path / "slow.py"
-        program.write_text(SLOW_PLAN.format(slow="time.sleep(3)" if how == "waits" else BUSY))
+        program.write_text(SLOW_PLAN.format(slow="time.sleep(1.5)" if how == "waits" else BUSY))
         text = f'exec "{sys.executable}" "{program}"'
     interpreter = Interpreter(tmp_path, text)
     with short_limits(readers), application_conf(readers.spark, {PYTHON: interpreter.program}):

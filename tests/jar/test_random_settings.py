@@ -13,7 +13,7 @@ from tests.differential.random_run import differences, summary
 
 pytestmark = pytest.mark.slow
 
-DATA_SETS = range(14, 16)
+DATA_SETS = range(32, 34)
 
 
 def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_path: Path) -> None:

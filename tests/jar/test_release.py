@@ -29,6 +29,7 @@ from pyspark_bloomparquet import jar_path
 from pyspark_bloomparquet.jar import protocol
 from tests.support import files
 from tests.support.class_archive import JAVA_FLAGS
+from tests.support.spark import FOR_SMALL_QUERIES, INTERPRETED
 
 pytestmark = pytest.mark.slow
 
@@ -225,8 +226,11 @@ def applications(home: Path, dist: Path) -> list[dict[str, Any]]:
     for module in MODULES:
         (home / "modules" / f"{module}.py").write_text(f"open({str(home / 'imported')!r}, 'w')\nraise SystemExit\n")
     (home / "job.py").write_text(JOB)
-    settings = ("ui.enabled=false", "driver.host=127.0.0.1", "driver.bindAddress=127.0.0.1", f"jars.ivy={home}/ivy")
-    given = [part for setting in settings for part in ("--conf", f"spark.{setting}")]
+    settings = {
+        "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1",
+        "spark.jars.ivy": f"{home}/ivy", **FOR_SMALL_QUERIES, **INTERPRETED,
+    }  # fmt: skip
+    given = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
     given += ["--packages", f"{GROUP}:{ARTIFACT}:{VERSION}", "--repositories", (dist / "maven").as_uri()]
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     done = subprocess.run(

@@ -18,7 +18,7 @@ DYNAMIC = "SET spark.sql.sources.partitionOverwriteMode = dynamic"
 STATIC = "SET spark.sql.sources.partitionOverwriteMode = static"
 PARTITIONED = "CREATE TABLE {t} (id BIGINT, s STRING, p INT) USING {fmt} PARTITIONED BY (p)"
 PLAIN = "CREATE TABLE {t} (id BIGINT, s STRING, p INT) USING {fmt}"
-FILLED = "INSERT INTO {t} SELECT /*+ REPARTITION_BY_RANGE(4, id) */ id, concat('s', id), id DIV 10 FROM range(40)"
+FILLED = "INSERT INTO {t} SELECT id, concat('s', id), id DIV 10 FROM range(0, 40, 1, 4)"
 BUCKETED = "CREATE TABLE {t} (id BIGINT, s STRING, p INT) USING {fmt} CLUSTERED BY (id) SORTED BY (id) INTO 3 BUCKETS"
 
 # name -> how the table is made, and the statements that are compared

@@ -124,7 +124,7 @@ def test_wrong_arguments_are_errors_before_any_change(
 
 
 def test_filters_of_sparks_own_writer_shrink(spark: SparkSession, tmp_path: Path) -> None:
-    frame = spark.range(20_000).selectExpr("id * 7919 % 1000003 AS id", "id % 2 = 0 AS even", "uuid() AS name")
+    frame = spark.range(3_000).selectExpr("id * 7919 % 1000003 AS id", "id % 2 = 0 AS even", "uuid() AS name")
     path = write(frame, tmp_path / "t", {"id": None, "even": None, "name": None}, files=3)
     expected = rows(spark.read.parquet(path))
     outcomes = shrink_filters(spark, path).collect()
@@ -140,27 +140,27 @@ def test_auto_fpp_counts_the_row_groups_of_all_files(spark: SparkSession, tmp_pa
     for folder in ("by Spark", "by core"):
         for i in range(2):
             path = tmp_path / folder / f"{i}.parquet"
-            files.write(path, {"id": range(i * 24_000, (i + 1) * 24_000)}, rows_per_group=100)
+            files.write(path, {"id": range(i * 6_000, (i + 1) * 6_000)}, rows_per_group=100)
 
     def filters(folder: str) -> list[dict[str, Any]]:
         return bp.inspect(str(tmp_path / folder)).drop_columns("file").to_pylist()  # type: ignore[no-any-return]
 
     auto, large = {"id": bp.Bloom(fpp="auto")}, {"id": bp.Bloom(ndv=2_000)}
-    bp.add_filters(str(tmp_path / "by core"), bloom={"id": bp.Bloom(fpp=1 / 480)})
+    bp.add_filters(str(tmp_path / "by core"), bloom={"id": bp.Bloom(fpp=1 / 120)})
     path = str(tmp_path / "by Spark")
     assert actions(add_filters(spark, path, auto)) == {"added": 2}
     assert filters("by Spark") == filters("by core")
     add_filters(spark, path, large, replace=True)
     assert actions(shrink_filters(spark, path, fpp="auto")) == {"shrunk": 2}
     bp.add_filters(str(tmp_path / "by core"), bloom=large, replace=True)
-    bp.shrink_filters(str(tmp_path / "by core"), fpp=1 / 480)
+    bp.shrink_filters(str(tmp_path / "by core"), fpp=1 / 120)
     assert filters("by Spark") == filters("by core")
     assert 0 < sum(each["estimated_fpp"] for each in filters("by Spark")) <= TOLERANCE
 
 
 def test_listed_and_cached_tables_have_the_right_rows(spark: SparkSession, tmp_path: Path) -> None:
     path = str(tmp_path / "t")
-    frame = spark.range(8_000).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name")
+    frame = spark.range(1_600).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name")
     write(frame, path, {"id": None}, files=2, rows_per_group=400)
     expected = rows(spark.read.parquet(path))
     fresh, read, cached = (spark.read.parquet(path) for _ in range(3))

@@ -46,10 +46,10 @@ def warnings(readers: Readers) -> Iterator[list[str]]:
 
 
 @contextmanager
-def short_limits(readers: Readers) -> Iterator[None]:
-    """A silent planner is ended after 5 s if it has never answered, else after 2 s: a quarter of the usual times."""
+def short_limits(readers: Readers, second_millis: int = 125) -> Iterator[None]:
+    """Shorten the watchdog's seconds. It ends a silent planner after 20 if it has never answered, else after 8."""
     jvm: Any = readers.spark._jvm
-    jvm.java.lang.System.setProperty("bloomparquet.planner.secondMillis", "250")
+    jvm.java.lang.System.setProperty("bloomparquet.planner.secondMillis", str(second_millis))
     try:
         yield
     finally:
