@@ -44,12 +44,12 @@ _QUICK = _Scale(
     Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc"),
     items=1_000_000, few=3, many=3,
 )  # fmt: skip
-_TINY_SHAPE = Shape(files=20, row_groups=4, rows=200, fpp=1e-5)
+_TINY_SHAPE = Shape(files=8, row_groups=4, rows=200, fpp=1e-5)
 _TINY = _Scale(
     _TINY_SHAPE,
     _TINY_SHAPE,
-    Shape(files=20, row_groups=4, rows=200, format="orc"),
-    items=20_000, few=1, many=1,
+    Shape(files=8, row_groups=4, rows=200, format="orc"),
+    items=5_000, few=1, many=1,
 )  # fmt: skip
 
 _NOTES = {

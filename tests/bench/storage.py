@@ -120,8 +120,7 @@ def _settings(address: str) -> dict[str, str]:
         "endpoint": f"http://{address}", "endpoint.region": "us-east-1", "path.style.access": "true",
         "access.key": "k", "secret.key": "s", "connection.maximum": "100",
     }  # fmt: skip
-    jars = ":".join(map(str, connectors.jars("s3a")))
     return {
         **{f"spark.hadoop.fs.s3a.{name}": value for name, value in settings.items()},
-        "spark.driver.extraClassPath": jars,
+        "spark.jars": ",".join(map(str, connectors.jars("s3a"))),
     }

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import connectors
+from tests.support.small_queries import ENVIRONMENT
 
 _CORE = {
     "plan": {"cold", "warm", "warm, listed before"},
@@ -49,7 +50,8 @@ def test_every_benchmark_runs(groups: dict[str, set[str]], tmp_path: Path) -> No
     only = [word for name in groups for word in ("--only", name)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--tiny", "--json", *only],
-        env={**os.environ, "BENCH_DATA_DIR": str(tmp_path)}, check=False, capture_output=True, text=True,
+        env={**os.environ, **ENVIRONMENT, "BENCH_DATA_DIR": str(tmp_path)},
+        check=False, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)["rows"]

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import NOTEBOOKS, execute
+from tests.support.small_queries import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +44,8 @@ def test_there_are_notebooks() -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_shows_what_it_stores(path: Path, tmp_path: Path) -> None:
+def test_a_notebook_shows_what_it_stores(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", ENVIRONMENT["PYSPARK_SUBMIT_ARGS"])
     assert path.stat().st_size < 100_000
     stored = nbformat.read(path, as_version=4)
     assert shown(execute(path, tmp_path)) == shown(stored), "run: make notebooks"

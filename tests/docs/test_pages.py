@@ -15,6 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from bloomparquet.cli.main import main
+from bloomparquet.planning.cache.plan_cache import process_cache
+from bloomparquet.planning.index.lookup import forget_indexes
+
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = {page.relative_to(ROOT).as_posix(): page.read_text() for page in (ROOT / "README.md", *ROOT.glob("docs/*.md"))}
 LINKING = {**PAGES, "jvm-shim/README.md": (ROOT / "jvm-shim" / "README.md").read_text()}
@@ -62,10 +66,11 @@ def test_every_block_runs_and_prints_what_its_page_says(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == f"{len(PAGES)} pages"
 
 
-def play(page: str) -> None:
-    """Run all blocks of a page in the working directory. Raises AssertionError, or what a block raised."""
+def play(page: str) -> str:
+    """Run all blocks of a page in the working directory. Returns what was compared with the page. Raises
+    AssertionError, or what a block raised."""
     namespace: dict[str, object] = {"__name__": "page"}
-    printed = ""
+    printed = compared = ""
     for block in blocks(page):
         where = f"{page}, line {block.line}"
         if block.language == "python":
@@ -79,6 +84,8 @@ def play(page: str) -> None:
             assert block.language == "text", f"{where}: a {block.language} block is neither run nor compared"
             expected, actual = comparable(block.text), comparable(printed)
             assert expected in actual, f"{where}: the page says\n{expected}\nand what was printed is\n{actual}"
+            compared += printed
+    return compared
 
 
 def run(command: str, where: str) -> str:
@@ -86,12 +93,14 @@ def run(command: str, where: str) -> str:
     if words[0] in NOT_RUN:
         return ""
     assert words[0] == "bloomparquet", f"{where}: do not know how to run {words[0]}"
-    done = subprocess.run(
-        [sys.executable, "-m", "bloomparquet.cli.main", *words[1:]],
-        check=False, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
-    return done.stdout
+    out, err = io.StringIO(), io.StringIO()
+    # In this process: to import pyarrow takes longer than most commands. A new one would have no cache.
+    process_cache.clear()
+    forget_indexes()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as ended:
+        main(words[1:])
+    assert ended.value.code == 0, f"{where}: {command}\n{out.getvalue()}{err.getvalue()}"
+    return out.getvalue()
 
 
 def comparable(text: str) -> str:
@@ -160,5 +169,6 @@ def headings(file: Path) -> set[str]:
 
 if __name__ == "__main__":
     for name in PAGES:
-        play(name)
+        shown = play(name)
+        assert name != "README.md" or "|42     |" in shown, shown
     print(len(PAGES), "pages")

@@ -14,6 +14,7 @@ from bloomparquet.parquet.pages.image import find_column, read_rows
 from tests.support.page_files import check_file, flat_table, footer_of, nested_table, reader_of
 
 MANY_PAGES = {"data_page_size": 300, "write_batch_size": 50, "row_group_size": 4_000}
+TWO_GROUPS = {**MANY_PAGES, "row_group_size": 2_000}
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
@@ -21,8 +22,8 @@ MANY_PAGES = {"data_page_size": 300, "write_batch_size": 50, "row_group_size": 4
 def test_flat_columns_of_pyarrow(tmp_path: Path, version: str, codec: str) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(
-        flat_table(6_000), path, data_page_version=version, compression=codec, dictionary_pagesize_limit=8_000,
-        write_page_index=version == "2.0", **MANY_PAGES,
+        flat_table(3_000), path, data_page_version=version, compression=codec, dictionary_pagesize_limit=8_000,
+        write_page_index=version == "2.0", **TWO_GROUPS,
     )  # fmt: skip
     assert check_file(path) > 0.8
 
@@ -41,8 +42,8 @@ def test_flat_columns_of_pyarrow(tmp_path: Path, version: str, codec: str) -> No
 def test_encodings(tmp_path: Path, encoding: str, columns: list[str]) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(
-        flat_table(6_000).select(columns), path, use_dictionary=False, column_encoding=dict.fromkeys(columns, encoding),
-        write_page_index=True, **MANY_PAGES,
+        flat_table(3_000).select(columns), path, use_dictionary=False, column_encoding=dict.fromkeys(columns, encoding),
+        write_page_index=True, **TWO_GROUPS,
     )  # fmt: skip
     assert check_file(path) > 0.8
 
@@ -51,8 +52,8 @@ def test_encodings(tmp_path: Path, encoding: str, columns: list[str]) -> None:
 def test_nested_columns(tmp_path: Path, version: str) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(
-        nested_table(6_000), path, data_page_version=version, dictionary_pagesize_limit=8_000, write_page_index=True,
-        **MANY_PAGES,
+        nested_table(3_000), path, data_page_version=version, dictionary_pagesize_limit=8_000, write_page_index=True,
+        **TWO_GROUPS,
     )  # fmt: skip
     # A version 1 page may hold a part of a list: only the two structs are read by pages.
     assert check_file(path) > (0.25 if version == "1.0" else 0.5)

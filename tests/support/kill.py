@@ -1,7 +1,7 @@
 """Kills processes with SIGKILL at every point at which the state of the disk differs.
 
-A child runs a function. Each of its calls that changes a file is counted, and it ends itself before, in the midst of,
-or after the one that is named: `every_point` gives all of them, so that none is left to chance.
+A child runs a function. Each of its calls that changes a file is counted, and it ends itself before or in the midst of
+the one that is named: `every_point` gives all of them, so that none is left to chance.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _CALLS = (
 _IN_PARTS = {"write": 1, "copy_file_range": 2}
 """Functions that may do a part of their work, and the index of the argument that says how much."""
 
-BEFORE, AMIDST, AFTER = range(3)
-Point = tuple[int, int]
-"""The number of a call, from 1, and BEFORE, AMIDST or AFTER."""
+Point = tuple[int, bool]
+"""The number of a call, from 1, and whether to end in the midst of it instead of before. After the last call, it is
+one more than there are calls."""
 
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(
@@ -32,7 +32,10 @@ context.set_forkserver_preload(
 
 
 def every_point(function: Callable[..., Any], *arguments: Any) -> Iterator[Point]:
-    """All points at which a child that runs the function can be killed, counted in a child that is not killed."""
+    """All points at which a child that runs the function can be killed, counted in a child that is not killed.
+
+    In a row of equal calls that write one file, only the ends count: between them, the file merely grows.
+    """
     receive, send = context.Pipe(duplex=False)
     child = context.Process(target=_run, args=(function, arguments, None, send))
     child.start()
@@ -41,10 +44,12 @@ def every_point(function: Callable[..., Any], *arguments: Any) -> Iterator[Point
     child.join()
     assert child.exitcode == 0, f"the child failed: {child.exitcode}"
     for number, name in enumerate(calls, 1):
-        yield number, BEFORE
+        if name in _IN_PARTS and calls[number - 2 : number + 1] == [name] * 3:
+            continue
+        yield number, False
         if name in _IN_PARTS:
-            yield number, AMIDST
-        yield number, AFTER
+            yield number, True
+    yield len(calls) + 1, False
 
 
 def killed_at(point: Point, function: Callable[..., Any], *arguments: Any) -> None:
@@ -81,23 +86,20 @@ def _run(function: Callable[..., Any], arguments: tuple[Any, ...], point: Point 
             if name == "open" and not args[1] & os.O_CREAT:
                 return original(*args, **options)
             seen.append(name)
-            number, where = point or (0, 0)
-            if number == len(seen) and where == BEFORE:
+            number, is_amidst = point or (0, False)
+            if number == len(seen):
+                if is_amidst:
+                    _do_half(name, original, args)
                 die()
-            if number == len(seen) and where == AMIDST:
-                _do_half(name, original, args)
-                die()
-            try:
-                return original(*args, **options)
-            finally:
-                if number == len(seen):
-                    die()
+            return original(*args, **options)
 
         setattr(os, name, watched)
 
     for name in (*_CALLS, "open"):
         watch(name, getattr(os, name))
     function(*arguments)
+    if point == (len(seen) + 1, False):
+        die()
     if report is not None:
         report.send(list(seen))
 

@@ -163,14 +163,15 @@ def check_search(path: Path | str) -> None:
             if str(column.type).partition(",")[0].endswith(("[ns]", "[ns")):  # values of Python are rounded
                 continue
             places = [find_pages(footer, row_group, leaf, read, by_index=by_index) for by_index in (False, True)]
+            values = column.to_pylist()
             for row in rng.integers(0, rows, ROUNDS).tolist():
-                value = column[row].as_py()
+                value = values[row]
                 for wanted in [] if value is None else [[value], [value, _neighbour(value)], [_neighbour(value)]]:
                     try:
                         plain = plain_values(leaf, wanted, traits, "UTC")
                     except PlanError:  # a literal that is compared with no column of this type
                         continue
-                    having = {i for i, each in enumerate(column.to_pylist()) if each in wanted}
+                    having = {i for i, each in enumerate(values) if each in wanted}
                     for pages in places if plain is not None else []:
                         possible = rows_of_pages_with(pages, plain, read, 1) if pages is not None else range(rows)
                         assert having <= set(possible), (path, leaf.path, wanted)
