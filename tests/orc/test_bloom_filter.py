@@ -79,8 +79,12 @@ def test_floats_hash_as_the_doubles_they_are() -> None:
     assert hash_doubles(np.array([0.0])) != hash_doubles(np.array([-0.0]))
 
 
-@given(st.lists(st.binary(max_size=70), max_size=80))
-def test_many_byte_strings_hash_like_each_alone(values: list[bytes]) -> None:
+@pytest.mark.parametrize("longest", [0, 7, 8, 9, 70])
+def test_many_byte_strings_hash_like_each_alone(longest: int) -> None:
+    """Of all lengths, in any order, and a few that are much longer."""
+    rng = np.random.default_rng(longest)
+    values = [rng.bytes(n) for n in [*rng.integers(0, longest + 1, 300).tolist(), 200, 203, 1_000]]
+    rng.shuffle(values)
     assert hash_bytes(values).tolist() == [int(hash_bytes([value])[0]) for value in values]
 
 

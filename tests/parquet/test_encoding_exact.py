@@ -23,6 +23,7 @@ from bloomparquet.parquet.values.encoding import (
     has_order,
     narrow_range,
     parquet_family,
+    plain_values,
 )
 from bloomparquet.query.columns import Annotation, LeafColumn, SchemaNode
 from bloomparquet.query.families import INT32_RANGE, INT64_RANGE
@@ -120,6 +121,8 @@ STORED: list[tuple[LeafColumn, Any, list[bytes]]] = [
     (INT64, -(2**63), [struct.pack("<q", -(2**63))]),
     (UINT64, 2**64 - 1, [b"\xff" * 8]),
     (UINT64, -1, []),
+    (leaf("INT32", "INTEGER", bit_width=8, signed=True), 300, [struct.pack("<i", 300)]),  # a wider reader shows it
+    (leaf("INT32", "INTEGER", bit_width=8, signed=False), 2**31, [struct.pack("<I", 2**31)]),
     (leaf("FLOAT"), 1.5, [struct.pack("<f", 1.5)]),
     (leaf("FLOAT"), 0.1, []),
     (leaf("DOUBLE"), 0.1, [struct.pack("<d", 0.1)]),
@@ -187,6 +190,28 @@ def test_booleans_have_keys_but_no_hashes() -> None:
     encoded = encode_values(leaf("BOOLEAN"), [True, False], SPARK, None)
     assert encoded is not None
     assert (encoded.keys.tolist(), encoded.hashes) == ([0, 1], None)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "traits", "expected"),
+    [
+        (INT32, -5, OTHER, struct.pack("<i", -5)), (UINT64, 2**64 - 1, OTHER, b"\xff" * 8),
+        (INT64, 2**40, OTHER, struct.pack("<q", 2**40)), (INT64, 2**63, OTHER, b""),
+        (DATE, dt.date(1970, 1, 2), OTHER, struct.pack("<i", 1)),
+        (moment("us", True), SECOND, OTHER, struct.pack("<q", (SINCE_1970 - 9 * 3600) * 10**6)),
+        (TEXT, "\u00e9", OTHER, [b"\2\0\0\0\xc3\xa9"]), (UUID, uuid.UUID(int=7), OTHER, [bytes(15) + b"\7"]),
+        (leaf(FIXED, None, 2), b"ab", OTHER, [b"ab"]), (TEXT, "a", PADDED, None),
+        # Pages have other bytes for these values, or several.
+        (INT96, SECOND, SPARK, None), (leaf("BOOLEAN"), True, OTHER, None), (leaf("DOUBLE"), 1.0, OTHER, None),
+        (decimal("INT32", 2), Decimal(1), OTHER, None), (leaf("INT64", "DATE"), 1, OTHER, None),
+        (leaf("INT32", "INTEGER", bit_width=8, signed=True), 5, OTHER, None),
+    ],
+)  # fmt: skip
+def test_plain_pages_hold_these_bytes(
+    column: LeafColumn, value: Any, traits: WriterTraits, expected: bytes | list[bytes] | None
+) -> None:
+    plain = plain_values(column, [value], traits, "Asia/Tokyo")
+    assert (plain.tobytes() if isinstance(plain, np.ndarray) else plain) == expected
 
 
 UNKNOWN: list[tuple[LeafColumn, Any, WriterTraits, str | None]] = [

@@ -81,6 +81,12 @@ def test_nothing_is_added_after_a_copy_did_not_fit(monkeypatch: pytest.MonkeyPat
             np.array([chunk]), Ranges(np.full(32 * n_blocks, 1, np.uint8), np.array([0])), np.array([32 * n_blocks])
         )
     assert (one.is_full, one.present.tolist(), one.cached_bytes) == (True, [False, False], 0)
+    exact = one = FoldedFilters.none(3)
+    for chunk, n_blocks in ((0, 39), (1, 1), (2, 1)):  # 39 blocks cannot be folded
+        bitsets = Ranges(np.full(32 * n_blocks, 1, np.uint8), np.array([0]))
+        exact, one = one, one.added(np.array([chunk]), bitsets, np.array([32 * n_blocks]))
+    assert (exact.is_full, exact.cached_bytes) == (False, 32 * 40)
+    assert (one.is_full, one.cached_bytes) == (True, 32 * 40)
 
 
 def test_chunks_without_a_copy_or_a_value_are_not_excluded() -> None:

@@ -7,6 +7,7 @@ import functools
 import operator
 import pickle
 import time
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -22,6 +23,7 @@ from bloomparquet.query.predicate import (
     And,
     Eq,
     EqNullSafe,
+    Gt,
     GtEq,
     In,
     IsNotNull,
@@ -36,8 +38,10 @@ from bloomparquet.query.predicate import (
     Predicate,
     RowTest,
     StartsWith,
+    column_of,
     columns,
     leaves,
+    map_leaves,
     to_sql,
 )
 from bloomparquet.query.why_not import WhyNot
@@ -151,6 +155,20 @@ def test_columns_of_a_tree():
 )  # fmt: skip
 def test_normal_form_has_no_not_above_and_or_or(given, expected):
     assert normalize(given) == expected
+
+
+def test_each_leaf_is_replaced_in_its_place():
+    before = And(Or(Eq("a", 1), Not(Eq("b", 2))), ROW_TEST, Gt("c", 3))
+    seen = []
+
+    def change(leaf):
+        seen.append(column_of(leaf))
+        return Always(False) if isinstance(leaf, Gt) else replace(leaf, column=("x", *leaf.column))
+
+    after = And(Or(Eq(("x", "a"), 1), Not(Eq(("x", "b"), 2))), ROW_TEST, Always(False))
+    assert map_leaves(before, change) == after
+    assert seen == [("a",), ("b",), ("c",)]
+    assert column_of(Not(Eq("b", 2))) == ("b",)
 
 
 def test_too_deep_nesting_is_a_plan_error():
