@@ -45,9 +45,9 @@ def test_rows_equal_those_of_spark(jar_spark: SparkSession, tmp_path: Path) -> N
                 _, truths = sparkside.evaluate(jar_spark.read.schema(schema).orc(str(root)), sqls)
                 ours = jar_spark.read.format("bloomorc").schema(schema).load(str(root))
                 rows, frame = ask_all(ours.where(sql).select(ROW_ID) for sql in sqls)
-                for case, sql, found, wanted in zip(chosen, sqls, rows, truths, strict=True):
+                for case, sql, row_ids, wanted in zip(chosen, sqls, rows, truths, strict=True):
                     note(f"where = {sql!r}, which is {case.predicate!r}")
-                    assert sorted(row[0] for row in found) == sorted(wanted)
+                    assert sorted(row[0] for row in row_ids) == sorted(wanted)
                     tally["cases"] += 1
                     tally["matching"] += bool(wanted)
                 for plan in last_plan(frame):

@@ -46,7 +46,7 @@ def warnings(readers: Readers) -> Iterator[list[str]]:
 
 
 @contextmanager
-def short_limits(readers: Readers, second_millis: int = 125) -> Iterator[None]:
+def short_limits(readers: Readers, second_millis: int = 200) -> Iterator[None]:
     """Shorten the watchdog's seconds. It ends a silent planner after 20 if it has never answered, else after 8."""
     jvm: Any = readers.spark._jvm
     jvm.java.lang.System.setProperty("bloomparquet.planner.secondMillis", str(second_millis))
