@@ -14,7 +14,7 @@ WRITES       := save_modes_equal_parquets partitions_and_compression_equal_parqu
                 dynamic_partition_overwrite_keeps_other_partitions table_options_apply_to_every_write
 MATRIX_TESTS ?= $(patsubst %,tests/jar/test_%.py,plain_reuse plain_files short_reads) \
                 $(patsubst %,tests/jar/test_writing.py::test_%,$(WRITES))
-# With the connectors of Delta Lake and Iceberg. On 4.1 all of them.
+# The tests of Delta Lake and Iceberg, on 4.1 all of them. They run first: a JVM gets the connectors when it starts.
 KINDS        := delta.py::test_each_kind_of_table_is_pruned delta.py::test_statements_look_for_their_files_pruned \
                 iceberg_changes.py::test_a_statement_changes_its_rows_only
 TABLE_TESTS  ?= $(if $(filter 4.1,$*),tests/connectors,$(patsubst %,tests/connectors/test_%,$(KINDS)))

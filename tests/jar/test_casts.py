@@ -107,11 +107,11 @@ def test_no_number_that_rounds_to_the_literal_is_lost(jar_spark: SparkSession, t
     path = write_groups(tmp_path / "x.parquet", tables, list(kinds))
     casts = [f"CAST({name} AS {to})" for name in kinds for to in ("DOUBLE", "FLOAT")]
     frame = jar_spark.read.parquet(path)
-    found = frame.selectExpr(*(f"{cast} AS `{i}`" for i, cast in enumerate(casts))).collect()
+    values = frame.selectExpr(*(f"{cast} AS `{i}`" for i, cast in enumerate(casts))).collect()
     wheres = []
     for i, cast in enumerate(casts):
         to = cast.split()[-1][:-1]
-        literals = [f"{to}('{each[i]!r}')" for each in rng.sample(found, 4)]
+        literals = [f"{to}('{each[i]!r}')" for each in rng.sample(values, 4)]
         wheres += [f"{cast} = {literals[0]}", f"{cast} IN ({', '.join(literals)})"]
         wheres += [f"{cast} {op} {literals[1]}" for op in ("<=", ">=")]
     assert all(frame.selectExpr(*(f"count_if({where})" for where in wheres)).collect()[0]), "the literals are values"

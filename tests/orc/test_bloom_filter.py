@@ -81,7 +81,7 @@ def test_floats_hash_as_the_doubles_they_are() -> None:
 
 @pytest.mark.parametrize("longest", [0, 7, 8, 9, 70])
 def test_many_byte_strings_hash_like_each_alone(longest: int) -> None:
-    """Of all lengths, in any order, and a few that are much longer."""
+    """The strings have up to `longest` bytes, in any order, and a few have many more."""
     rng = np.random.default_rng(longest)
     values = [rng.bytes(n) for n in [*rng.integers(0, longest + 1, 300).tolist(), 200, 203, 1_000]]
     rng.shuffle(values)

@@ -22,7 +22,7 @@ from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.query.columns import FileSchema, SchemaNode
 from bloomparquet.query.domains import arrow_family
 from bloomparquet.query.names import Positions, fold
-from bloomparquet.query.nested import is_view, map_leaf_types
+from bloomparquet.query.nested import map_leaf_types
 
 _UUID = pa.uuid()
 _UUID_STORAGE = _UUID.storage_type
@@ -97,7 +97,8 @@ def footer_schemas(footers: Sequence[Footer]) -> Iterator[pa.Schema]:
 def views(footers: Sequence[Footer]) -> set[str]:
     """The columns that pyarrow reads as views of strings or binaries in one of the files."""
     stored = (field for key in _distinct(footers) for field in _stored_schema(*key))
-    return {field.name for field in stored if is_view(field.type)}
+    is_view = pa.types.is_string_view, pa.types.is_binary_view
+    return {field.name for field in stored if any(check(field.type) for check in is_view)}
 
 
 def _distinct(footers: Sequence[Footer]) -> Iterable[tuple[FileProfile, str | None]]:
@@ -161,7 +162,9 @@ def scan_type(kind: pa.DataType, node: SchemaNode | None) -> pa.DataType:
         is_uuid = stored is not None and stored.annotation is not None and stored.annotation.kind == "UUID"
         if is_uuid and leaf == _UUID_STORAGE:
             return _UUID
-        return leaf if not is_view(leaf) else pa.string() if pa.types.is_string_view(leaf) else pa.binary()
+        if pa.types.is_string_view(leaf):
+            return pa.string()
+        return pa.binary() if pa.types.is_binary_view(leaf) else leaf
 
     return map_leaf_types(kind, change)
 

@@ -7,11 +7,6 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 
 
-def is_view(kind: pa.DataType) -> bool:
-    """Whether `kind` is a view of strings or binaries."""
-    return bool(pa.types.is_string_view(kind) or pa.types.is_binary_view(kind))
-
-
 def map_leaf_types(kind: pa.DataType, change: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
     """`kind` with each type in it that is not a struct, list or map replaced by `change`, called from left to right."""
     if pa.types.is_struct(kind):
@@ -35,7 +30,9 @@ def without_views(schema: pa.Schema) -> pa.Schema:
     def stored(leaf: pa.DataType) -> pa.DataType:
         if pa.types.is_dictionary(leaf):
             return pa.dictionary(leaf.index_type, stored(leaf.value_type), leaf.ordered)
-        return leaf if not is_view(leaf) else pa.large_string() if pa.types.is_string_view(leaf) else pa.large_binary()
+        if pa.types.is_string_view(leaf):
+            return pa.large_string()
+        return pa.large_binary() if pa.types.is_binary_view(leaf) else leaf
 
     fields = [field.with_type(map_leaf_types(field.type, stored)) for field in schema]
     return pa.schema(fields, schema.metadata)

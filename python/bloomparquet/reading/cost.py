@@ -65,8 +65,8 @@ def searches(size: int, values: int, storage: Storage) -> bool:
 
 
 def searches_dictionary(dictionary: int, pages: int) -> bool:
-    """Whether to search a dictionary page of so many bytes if all data pages, of `pages` bytes, use it. The search can
-    only show that a value is absent, which a filter has made unlikely: so it must save much more than it costs."""
+    """Whether to search a dictionary page of `dictionary` bytes that all data pages, of `pages` bytes, use. The search
+    can only show that a value is absent, which a filter has made unlikely. So it pays only for a small dictionary."""
     return dictionary <= pages
 
 

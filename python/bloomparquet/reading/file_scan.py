@@ -66,7 +66,8 @@ class FileScan:
         self._bytes_per_row: dict[int, float] = {}  # decoded bytes, by the number of decoded columns
         tested = condition.columns if condition is not None else pa.schema([])
         tested_names = frozenset(tested.names)
-        others = {field.name: field for field in result if field.name not in tested_names}  # one named twice: read once
+        # By name: a column that is named twice is read once.
+        others = {field.name: field for field in result if field.name not in tested_names}
         self._others = pa.schema(others.values())
         self._all = pa.schema([*tested, *self._others])
         self._other_names = self._stored_names(self._others)
