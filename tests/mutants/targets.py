@@ -72,6 +72,7 @@ TARGETS: dict[str, tuple[str, ...]] = {
     CORE + "query/normal_form.py": ("tests/query/test_normal_form.py", "tests/query/test_predicate.py"),
     CORE + "query/predicate.py": ("tests/query/test_predicate.py", "tests/query/test_normal_form.py"),
     CORE + "query/domains.py": (
+        "tests/query/test_domains.py",
         "tests/query/test_evaluate.py",
         "tests/query/test_many_keys.py",
         "tests/query/test_resolve.py",
