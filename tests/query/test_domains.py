@@ -3,6 +3,7 @@ type, and lists of literals that are much longer than a batch."""
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,7 @@ from bloomparquet.query.domains import comparable, domain_of
 
 NAN, INF = math.nan, math.inf
 BEYOND = 10**400  # every float64
+DAY = dt.date(1970, 1, 9)
 
 
 def key(value: Any) -> tuple[int, Any]:
@@ -30,6 +32,8 @@ def key(value: Any) -> tuple[int, Any]:
         (pa.uint64(), [0, 2**64 - 1, None], [0, -1, 2**64 - 1, 2**64, -INF, INF, NAN]),
         (pa.decimal128(3, 1), [Decimal("-99.9"), Decimal("99.9"), Decimal(0), None],
          [Decimal("99.9"), Decimal("99.95"), Decimal("-99.95"), 100, -100, INF, -INF, NAN]),
+        (pa.date32(), [DAY, None], [DAY, DAY + dt.timedelta(1), DAY - dt.timedelta(1)]),
+        (pa.date64(), [DAY, None], [DAY, DAY + dt.timedelta(1), DAY - dt.timedelta(1)]),
         (pa.float64(), [-INF, -0.0, 0.0, 1.7976931348623157e308, INF, NAN, None],
          [0.0, -0.0, INF, -INF, NAN, BEYOND, -BEYOND, 1.0]),
         (pa.float32(), [-INF, 0.5, INF, NAN, None], [0.5, INF, -INF, NAN, BEYOND, -BEYOND]),
