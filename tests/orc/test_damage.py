@@ -12,13 +12,7 @@ import pytest
 
 from bloomparquet.errors import BloomParquetError, FileChangedError, FormatError
 from bloomparquet.orc.file_tail import Tail, read_tails
-from bloomparquet.orc.stripe_indexes import (
-    StripeId,
-    StripeIndexes,
-    read_filters,
-    read_statistics,
-    read_stripe_footers,
-)
+from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_filters, read_statistics, read_stripe_footers
 from bloomparquet.storage.files import ReadCount
 from tests.support.orc import list_files
 
@@ -29,12 +23,7 @@ TABLE = pa.table({"a": pa.array(range(300)), "b": [f"text {i}" for i in range(30
 
 def written(path: Path, codec: str) -> bytes:
     orc.write_table(
-        TABLE,
-        path,
-        compression=codec,
-        bloom_filter_columns=[1, 2],
-        bloom_filter_fpp=0.1,
-        row_index_stride=100,
+        TABLE, path, compression=codec, bloom_filter_columns=[1, 2], bloom_filter_fpp=0.1, row_index_stride=100
     )
     return path.read_bytes()
 

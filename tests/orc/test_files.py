@@ -12,10 +12,7 @@ import pytest
 
 from bloomparquet.errors import unless_error
 from bloomparquet.orc.file_tail import read_tails
-from bloomparquet.orc.stripe_indexes import (
-    StripeId,
-    read_stripe_footers,
-)
+from bloomparquet.orc.stripe_indexes import StripeId, read_stripe_footers
 from bloomparquet.storage.files import ReadCount
 from tests.support.orc import OrcFile, count_held, list_files
 

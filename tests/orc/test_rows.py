@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs
 import pyarrow.orc as orc
 import pytest
 
@@ -61,10 +60,7 @@ def read(path: Path, columns: list[str] | None = None, stripes: list[int] | None
         (pa.array([CLOCK], pa.timestamp("ms", "Europe/Berlin")), pa.timestamp("ns", "UTC")),
         (pa.array([[1, None], None, []]), pa.list_(pa.int64())),
         (pa.array([[CLOCK]], pa.large_list(pa.timestamp("us"))), pa.list_(pa.timestamp("ns"))),
-        (
-            pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())),
-            pa.map_(pa.string(), pa.int32()),
-        ),
+        (pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int32())), pa.map_(pa.string(), pa.int32())),
         (pa.array([{"x": 1, "y": {"z": "a"}}, None]), None),
     ],
     ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",

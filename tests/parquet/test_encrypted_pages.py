@@ -26,7 +26,6 @@ from tests.support.core import Field
 KEY = b"0123456789012345"
 GCM, CTR = Algorithm(b"in-file!"), Algorithm(b"in-file!", counter_mode_pages=True)
 BOTH = pytest.mark.parametrize("algorithm", [GCM, CTR], ids=["gcm", "ctr"])
-ENCRYPTION_OR_FORMAT_ERROR = (bp.EncryptionError, bp.FormatError)
 
 
 def cipher_at(row_group: int = 1, column: int = 2, *, key: bytes = KEY, aad: bytes = b"in-file!") -> ChunkCipher:
@@ -37,12 +36,7 @@ CIPHER = cipher_at()
 
 
 def decrypted(
-    encrypted: bytes,
-    values: int,
-    algorithm: Algorithm,
-    cipher: ChunkCipher = CIPHER,
-    *,
-    dictionary: bool = False,
+    encrypted: bytes, values: int, algorithm: Algorithm, cipher: ChunkCipher = CIPHER, *, dictionary: bool = False
 ) -> bytes:
     out = bytearray(b"before")
     offsets = decrypt_chunk(encrypted, cipher, algorithm, values, out, dictionary=dictionary)

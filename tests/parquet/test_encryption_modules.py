@@ -13,13 +13,7 @@ from hypothesis import strategies as st
 
 from bloomparquet.errors import EncryptionError, FormatError
 from bloomparquet.parquet.bloom_filter.header import header_bytes
-from bloomparquet.parquet.encryption.modules import (
-    Algorithm,
-    Cipher,
-    Module,
-    module_aad,
-    parse_file_crypto,
-)
+from bloomparquet.parquet.encryption.modules import Algorithm, Cipher, Module, module_aad, parse_file_crypto
 from bloomparquet.parquet.thrift.definitions import EncryptionAlgorithm, FileCryptoMetaData
 from bloomparquet.parquet.thrift.reader import read_struct
 from bloomparquet.parquet.thrift.writer import write_struct

@@ -231,10 +231,7 @@ def no_client(config: Any) -> Any:
         ),
         (lambda config: pe.KmsClient(), "KmsClient.unwrap_key raised NotImplementedError"),
         (partial(answering, None), "StrangeClient.unwrap_key returned a NoneType; expected bytes"),
-        (
-            partial(answering, b"short"),
-            "what the KMS unwrapped with master key 'm' has 5 bytes; expected 16, 24 or 32",
-        ),
+        (partial(answering, b"short"), "what the KMS unwrapped with master key 'm' has 5 bytes; expected 16, 24 or 32"),
         (partial(answering, "\udc80" * 16), "StrangeClient.unwrap_key raised UnicodeEncodeError"),
     ],
 )

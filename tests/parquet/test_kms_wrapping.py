@@ -16,14 +16,7 @@ from bloomparquet.errors import EncryptionError, OptionError, UnsupportedError
 from bloomparquet.parquet.encryption.keys.wrapping import KeyWrapper
 from bloomparquet.storage.files import LocalStorage
 from tests.support.kms import SECRET, Kms, Writer, configuration, full_text, reveals
-from tests.support.kms_files import (
-    COLUMNS,
-    TABLE,
-    Clock,
-    answering,
-    kms_keys,
-    new_material,
-)
+from tests.support.kms_files import COLUMNS, TABLE, Clock, answering, kms_keys, new_material
 
 
 @pytest.mark.parametrize("columns", [COLUMNS, None], ids=["columns", "uniform"])

@@ -99,11 +99,7 @@ def test_index_pages_and_unknown_pages_are_skipped() -> None:
         (page(0, b"abc", -5), 5, "negative number.*values=-5"),
         (page(0, b"abc", 5, without=3), 5, "lacks a required field.*{1: 0, 2: 6, 5: "),
         (page(0, b"abc", 5, without=1), 5, "lacks a required field.*{2: 6, 3: 3, 5: "),
-        (
-            page(0, b"abc", 5, without=5),
-            5,
-            "lacks a required field.*{1: 0, 2: 6, 3: 3}",
-        ),
+        (page(0, b"abc", 5, without=5), 5, "lacks a required field.*{1: 0, 2: 6, 3: 3}"),
         (page(0, b"abc", 5, more={5: Field(I32, 3)}), 5, "one of another type.*5: 3}"),
         (page(0, b"abc", 1, more={5: Field(STRUCT, {1: Field(1, True), 2: Field(I32, 0)})}), 1, "one of another type"),
         (page(0, b"abc", 5, more={3: Field(8, b"\x03")}), 5, "one of another type.*3: b"),

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -19,15 +19,7 @@ from bloomparquet.planning.cache.plan_cache import PlanCache, process_cache
 from bloomparquet.planning.evidence.section_file import MAGIC
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
-from tests.support.disk_cache import (
-    ROOM,
-    cache_directory,
-    cache_files,
-    restart,
-    summary,
-    uncached,
-    use_disk,
-)
+from tests.support.disk_cache import ROOM, cache_directory, cache_files, restart, summary, uncached, use_disk
 from tests.support.files import write
 
 

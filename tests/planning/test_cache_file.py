@@ -22,13 +22,7 @@ from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.evidence.section_source import DamagedFileError
 from bloomparquet.planning.parquet import row_groups
 from bloomparquet.storage.files import FileInfo
-from tests.support.disk_cache import (
-    ROOM,
-    cache_files,
-    restart,
-    summary,
-    uncached,
-)
+from tests.support.disk_cache import ROOM, cache_files, restart, summary, uncached
 from tests.support.files import write
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.orc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

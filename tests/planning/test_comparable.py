@@ -22,10 +22,7 @@ COLUMNS = {
     "ls": pa.array([[{"z": 1}], None]),
 }
 WHOLE = [
-    (
-        "st = 5",
-        "column 'st' is a struct; only .* can be used on it; compare one of its fields: x, in",
-    ),
+    ("st = 5", "column 'st' is a struct; only .* can be used on it; compare one of its fields: x, in"),
     ("NOT (id = 1 OR st < 5)", "column 'st' is a struct"),
     ("st.in >= 5", r"column 'st\.in' is a struct"),
     ("l = 5", "column 'l' is a list; only IS NULL and IS NOT NULL can be used on it$"),

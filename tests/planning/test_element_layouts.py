@@ -6,20 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.orc
 import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
 from bloomparquet.query.columns import Annotation, FileSchema, LeafColumn, SchemaNode
 from bloomparquet.query.resolve import NoLeaf, find_element
-from tests.support.core import (
-    Field,
-    column_metadata,
-    edit_footer,
-    kept_indexes,
-    rows_of,
-)
+from tests.support.core import Field, column_metadata, edit_footer, kept_indexes, rows_of
 
 PATH = 3  # field of ColumnMetaData
 REPETITION, NAME = 3, 4  # fields of SchemaElement

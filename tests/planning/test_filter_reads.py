@@ -11,17 +11,7 @@ import pytest
 from bloomparquet.errors import FormatError
 from bloomparquet.parquet.bloom_filter.split_block import block_index
 from bloomparquet.planning.parquet import filters as parquet_filters
-from tests.support.filters_in_memory import (
-    BLOCKS,
-    FIRST_READ,
-    HASHES,
-    LARGE,
-    SMALL,
-    Chunk,
-    Column,
-    encrypted,
-    expected,
-)
+from tests.support.filters_in_memory import BLOCKS, FIRST_READ, HASHES, LARGE, SMALL, Chunk, Column, encrypted, expected
 
 
 @pytest.mark.parametrize("which", [set(), {0, 2}, {1, 2, 3}])

@@ -15,13 +15,7 @@ import pytest
 import bloomparquet as bp
 from bloomparquet.errors import FormatError
 from bloomparquet.planning.decisions import HAS_FILTER, KEPT, NO_FILTER
-from bloomparquet.planning.judge import (
-    Errors,
-    Judgement,
-    Request,
-    RowCondition,
-    judge,
-)
+from bloomparquet.planning.judge import Errors, Judgement, Request, RowCondition, judge
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.partition_evidence import PartitionEvidence
 from bloomparquet.query.normal_form import normalize

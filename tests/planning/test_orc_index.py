@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.fs
 import pytest
 
 import bloomparquet as bp

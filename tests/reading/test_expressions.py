@@ -86,13 +86,7 @@ def test_partition_columns_and_later_columns_are_found(tmp_path: Path) -> None:
     assert bp.read_table(root, f("more").is_null(), ["id"])["id"].to_pylist() == [1, 2]
 
 
-@pytest.mark.parametrize(
-    ("where", "message"),
-    [
-        (f("nothing") == 1, "nothing"),
-        (f("word") == 1, "has no kernel"),
-    ],
-)
+@pytest.mark.parametrize(("where", "message"), [(f("nothing") == 1, "nothing"), (f("word") == 1, "has no kernel")])
 def test_an_expression_that_does_not_fit_is_an_error(where: Any, message: str, path: str) -> None:
     for function in (bp.plan, bp.read_table):
         with pytest.raises(bp.PlanError, match=message):
