@@ -17,9 +17,9 @@ import bloomparquet as bp
 from bloomparquet.storage.atomic import replacing, temporary_name
 from bloomparquet.storage.open import open_storage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
-from tests.storage.test_s3 import endpoint, filesystem, url  # noqa: F401 (endpoint is a fixture)
 from tests.support.core import graft_filters
 from tests.support.layout import assert_only_filters_changed
+from tests.support.s3 import S3Server, s3_server
 from tests.support.stored import assert_filters_hold_all
 
 TABLE = pa.table({"a": np.arange(2_000), "b": [f"text {i}" for i in range(2_000)]})
@@ -52,6 +52,12 @@ class RemoteDirectory:
         return sorted(each.path.strip("/")[below:] for each in listed if each.is_file)
 
 
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    with s3_server() as server:
+        yield server
+
+
 @pytest.fixture(params=["memory", "s3"])
 def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RemoteDirectory]:
     root = tmp_path.name
@@ -61,8 +67,8 @@ def remote(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RemoteDir
         yield RemoteDirectory(lambda name: f"memory://{root}/{name}", arrow, f"/{root}")
         memory.rm(f"/{root}", recursive=True)
     else:
-        address = request.getfixturevalue("endpoint")
-        yield RemoteDirectory(lambda name: url(address, f"{root}/{name}"), filesystem(address), f"bucket/{root}")
+        server = request.getfixturevalue("s3")
+        yield RemoteDirectory(lambda name: server.url(f"{root}/{name}"), server.filesystem, f"bucket/{root}")
 
 
 def local(tmp_path: Path, name: str, data: bytes) -> str:
@@ -120,18 +126,17 @@ def test_failed_upload_leaves_the_old_or_the_new_object(
     failing = Failing(storage.filesystem, call)
     monkeypatch.setattr("bloomparquet.planning.dataset.open_storage", _with(failing))
     monkeypatch.setattr("bloomparquet.writing.retrofit.retrofit.open_storage", _with(failing))
-    if call == "delete_file":  # the new object is already complete
+    is_complete = call == "delete_file"
+    if is_complete:
         with pytest.warns(UserWarning, match=r"the temporary file .* could not be deleted: .*no network"):
             assert add_filters(remote.url("a.parquet"), bloom="b")[0].action == "added"
     else:
         with pytest.raises(OSError, match="no network"):
             add_filters(remote.url("a.parquet"), bloom="b")
     monkeypatch.undo()
-    assert (remote.get("a.parquet") == content) is (call != "delete_file")
-    if call != "delete_file":
-        add_filters(remote.url("a.parquet"), bloom="b")
-    else:
-        assert add_filters(remote.url("a.parquet"), bloom="b")[0].action == "unchanged"
+    assert (remote.get("a.parquet") != content) is is_complete
+    (outcome,) = add_filters(remote.url("a.parquet"), bloom="b")
+    assert outcome.action == ("unchanged" if is_complete else "added")
     assert remote.names() == ["a.parquet"]
     assert_filters_hold_all(local(tmp_path, "after", remote.get("a.parquet")), {0, 1})
 
@@ -152,11 +157,9 @@ class Failing:
         self._arrow, self._call = arrow, call
 
     def __getattr__(self, name: str) -> Any:
-        if name == self._call:
-            return _fail
         if name == "handler":
             raise AttributeError(name)
-        return getattr(self._arrow, name)
+        return _fail if name == self._call else getattr(self._arrow, name)
 
     def open_output_stream(self, path: str) -> Any:
         return _FailingStream(self._arrow.open_output_stream(path), self._call)
