@@ -41,10 +41,7 @@ def test_no_message_is_very_long(call: Callable[[str], Any], tmp_path: Path) -> 
     names = [LONG, "id", "st" + LONG, "b" + LONG, *(f"column {i}" for i in range(2_000))]
     values: list[Any] = [[1], [1], pa.array([{"x" + LONG: 1}]), [True], *([1] for _ in range(2_000))]
     values.append(pa.array([0], pa.timestamp("us", "UTC")))
-    path = write(
-        tmp_path / "t.parquet",
-        pa.table([pa.array(each) for each in values], [*names, "t"]),
-    )
+    path = write(tmp_path / "t.parquet", pa.table([pa.array(each) for each in values], [*names, "t"]))
     with pytest.raises(BloomParquetError) as raised:
         call(path)
     message = str(raised.value)

@@ -15,12 +15,7 @@ from bloomparquet.parquet.bloom_filter.split_block import (
     block_mask,
     check_blocks,
 )
-from bloomparquet.planning.evidence.bit_slices import (
-    SLICES_PER_ROW,
-    BitSlices,
-    SliceLayout,
-    transpose,
-)
+from bloomparquet.planning.evidence.bit_slices import SLICES_PER_ROW, BitSlices, SliceLayout, transpose
 from bloomparquet.planning.evidence.section_source import Bits, DamagedFileError, RecordsInMemory
 from bloomparquet.storage.files import ReadCount
 

@@ -50,11 +50,7 @@ def test_every_type_is_pruned_as_by_filters_in_the_files(tmp_path: Path) -> None
     bp.build_index(source, columns=wanted)
     for column, kind in ARROW_COLUMNS.items():
         present, absent = kind.literals[0], kind.absent
-        for where in (
-            bp.Eq(column, present[0]),
-            bp.Eq(column, absent[1]),
-            bp.In(column, (*absent[:9], present[7])),
-        ):
+        for where in (bp.Eq(column, present[0]), bp.Eq(column, absent[1]), bp.In(column, (*absent[:9], present[7]))):
             expected, plan = plan_by("off", copy, where), plan_by("auto", source, where)
             assert [*map(rows_of, plan.row_groups)] == [*map(rows_of, expected.row_groups)], where
             assert (plan.indexed, plan.filter_reads.requests) == (1, 0)

@@ -120,10 +120,7 @@ def test_filters_are_put_together_by_chunk(seed: int) -> None:
     chunks = random.permutation(6)[:4]
     replaced = {i: held for i, held in in_left.items() if i not in chunks.tolist()}
     replaced |= {int(chunks[i]): held for i, held in in_right.items()}
-    for filters, held, n in (
-        (left.replaced(chunks, right), replaced, 6),
-        (TiledFilters.none(3), {}, 3),
-    ):
+    for filters, held, n in ((left.replaced(chunks, right), replaced, 6), (TiledFilters.none(3), {}, 3)):
         assert filters.tile.dtype == filters.at.dtype == np.int32
         asked = question(random, n, whole=False)
         answers = np.ones(len(asked.chunks), np.bool_)

@@ -106,10 +106,7 @@ def test_int96_of_arrow_proves_nothing(folder: Path, metadata: dict[str, str] | 
 def test_elements_of_lists_and_maps_prove_nothing(folder: Path) -> None:
     path = folder / "repeated.parquet"
     data = pa.table(
-        {
-            "list": pa.array([[1, 2], [3]]),
-            "map": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64())),
-        }
+        {"list": pa.array([[1, 2], [3]]), "map": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))}
     )
     leaves = ["list.list.element", "map.key_value.key", "map.key_value.value"]
     pq.write_table(data, path, bloom_filter_options={leaf: {"ndv": 10} for leaf in leaves})

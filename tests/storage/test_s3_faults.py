@@ -126,10 +126,7 @@ def test_an_answer_that_is_too_short_costs_no_rows(s3: S3Server, monkeypatch: py
             assert bp.plan("s3://bucket/t", WHERE, storage_options=options(s3)) == plan
         assert faults.requests["GET"] == asked + 1
     process_cache.clear()
-    with (
-        Faults(s3, "short"),
-        pytest.raises(OSError, match=r"1\.parquet: the storage sent fewer than the \d+ bytes"),
-    ):
+    with Faults(s3, "short"), pytest.raises(OSError, match=r"1\.parquet: the storage sent fewer than the \d+ bytes"):
         read(s3)
 
 

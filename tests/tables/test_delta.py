@@ -192,10 +192,7 @@ def test_files_without_field_ids_are_an_error_by_id(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("feature", "kind", "message"),
-    [
-        ("variantType", "variant", "column v has the type variant"),
-        ("not-yet-invented", "long", "not-yet-invented"),
-    ],
+    [("variantType", "variant", "column v has the type variant"), ("not-yet-invented", "long", "not-yet-invented")],
 )
 def test_unsupported_features_and_types_are_named(tmp_path: Path, feature: str, kind: str, message: str) -> None:
     table = make(tmp_path / "t", {"id": IDS})

@@ -14,10 +14,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import (
-    LongType,
-    StringType,
-)
+from pyiceberg.types import LongType, StringType
 
 import bloomparquet as bp
 from bloomparquet.tables.iceberg_deletes import parse_vector

@@ -24,11 +24,7 @@ from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise, right_sizes
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.advice import by_column, only
-from tests.support.core import (
-    graft_filters,
-    set_filter_location,
-    watch_reads,
-)
+from tests.support.core import graft_filters, set_filter_location, watch_reads
 from tests.support.files import write
 
 FILES, GROUPS, ROWS = 6, 4, 2_000

@@ -47,8 +47,7 @@ def test_only_columns_that_hardly_repeat_are_plain(tmp_path: Path, encryption: b
 
 
 @pytest.mark.parametrize(
-    "options",
-    [{"use_dictionary": True}, {"dictionary_pagesize_limit": 1 << 20}, {"use_dictionary": ["unique"]}],
+    "options", [{"use_dictionary": True}, {"dictionary_pagesize_limit": 1 << 20}, {"use_dictionary": ["unique"]}]
 )
 def test_given_encodings_are_kept(tmp_path: Path, options: dict[str, Any]) -> None:
     table = pa.table({name: COLUMNS[name] for name in ("unique", "10,000 words")})

@@ -16,19 +16,8 @@ import bloomparquet as bp
 from bloomparquet.parquet.encryption import modules as crypto
 from bloomparquet.writing import encrypted_writer, encryption
 from bloomparquet.writing.encryption import Encryption
-from tests.support.encrypted_modules import (
-    chunk_ids,
-    footer_of,
-)
-from tests.support.encrypted_writes import (
-    FIRST,
-    FOOTER,
-    KINDS,
-    ROWS,
-    SECOND,
-    TABLE,
-    write,
-)
+from tests.support.encrypted_modules import chunk_ids, footer_of
+from tests.support.encrypted_writes import FIRST, FOOTER, KINDS, ROWS, SECOND, TABLE, write
 from tests.support.kms import SECRET, Kms, configuration, full_text, reveals
 
 

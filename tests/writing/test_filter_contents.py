@@ -20,11 +20,7 @@ from bloomparquet.writing.filters.spec import Bloom
 from tests.support.chunk_filters import assert_complete, filters_of
 from tests.support.stored import hashes_by_chunk, lacking
 
-SPELLINGS = {
-    "float64": (pa.float64(), "<f8"),
-    "float32": (pa.float32(), "<f4"),
-    "float16": (pa.float16(), "<f2"),
-}
+SPELLINGS = {"float64": (pa.float64(), "<f8"), "float32": (pa.float32(), "<f4"), "float16": (pa.float16(), "<f2")}
 
 _numbers = itertools.count()
 

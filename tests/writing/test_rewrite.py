@@ -27,13 +27,7 @@ from tests.support.core import (
     replace_footer,
     set_filter_location,
 )
-from tests.support.layout import (
-    assert_only_filters_changed,
-    chunks,
-    insert_filters,
-    pages,
-    sizes,
-)
+from tests.support.layout import assert_only_filters_changed, chunks, insert_filters, pages, sizes
 from tests.support.stored import assert_filters_hold_all, bitsets
 
 I32, I64, DOUBLE, BINARY, LIST, STRUCT = 5, 6, 7, 8, 9, 12
