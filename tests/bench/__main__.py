@@ -14,7 +14,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import engines, first_query, index, lookups, plans, rowgroups, rows, spark, storage, tables, writing
+from tests.bench import engines, first_query, index, lookups, rowgroups, rows, spark, tables
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -25,35 +25,25 @@ class _Scale:
 
     smaller: Shape
     larger: Shape
-    orc: Shape
     items: int
     few: int  # rounds of slow measurements
     many: int
 
 
-# Filters of 8 and 16 KiB: large enough that reading single blocks is faster. 2.2 GB of data.
+# Filters of 8 and 16 KiB: large enough that reading single blocks is faster.
 _FULL = _Scale(
     Shape(files=1_000, row_groups=4, rows=5_000),
     Shape(files=10_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
-    Shape(files=1_000, row_groups=4, rows=5_000, fpp=1e-4, format="orc"),
     items=4_000_000, few=7, many=15,
 )  # fmt: skip
 _QUICK = _Scale(
     Shape(files=100, row_groups=4, rows=5_000),
     Shape(files=1_000, row_groups=4, rows=2_500, fpp=1e-5, strings=False),
-    Shape(files=100, row_groups=4, rows=5_000, fpp=0.001, format="orc"),
     items=1_000_000, few=3, many=3,
 )  # fmt: skip
-_TINY_SHAPE = Shape(files=8, row_groups=4, rows=200, fpp=1e-5)
-_TINY = _Scale(
-    _TINY_SHAPE,
-    _TINY_SHAPE,
-    Shape(files=8, row_groups=4, rows=200, format="orc"),
-    items=5_000, few=1, many=1,
-)  # fmt: skip
+_TINY = _Scale(*[Shape(files=8, row_groups=4, rows=200, fpp=1e-5)] * 2, items=5_000, few=1, many=1)
 
 _NOTES = {
-    "plan": "cold: nothing is cached; warm: another lookup was planned before; the files are in the page cache",
     "index": "one id; first plan: in a new process, after imports and listing, and all of DuckDB's query; cold: the "
     "index was dropped from memory and from the page cache",
     "lookup": "all columns of the rows with one value; every query lists the directory; bloomparquet is warm unless it "
@@ -66,11 +56,8 @@ _NOTES = {
     "plans have footers and filters in memory; "
     "the files are in the page cache",
     "spark": "all columns of the rows, in one session on two threads, with files listed before",
-    "orc": "as for spark; each file is one stripe",
-    "storage": "cold plans; files were listed before; requests of the last plan; each is answered after a delay",
     "tables": "by the connectors of Iceberg and Delta Lake, in one session on two threads; needs a PySpark for which "
     "there are connectors: .venv-4.1/bin/python -m tests.bench --only tables",
-    "writing": "filters on two of ten columns, random integers and URLs; all but Spark flush to disk",
     "row groups": "spark.read.parquet throughout; an absent value of random integers",
 }
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "datafusion", "pyspark")
@@ -80,17 +67,13 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
     smaller, larger, items = scale.smaller, scale.larger, scale.items
     few, many = rounds or scale.few, rounds or scale.many
     return {
-        "storage": lambda: storage.plans(few, smaller.files),  # its class path must be that of the JVM
-        "plan": lambda: plans.plans(many, smaller, larger),
         "index": lambda: index.index(few, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "rows": lambda: rows.rows(many, items // 4),
         "first query": lambda: first_query.lookups(few, items // 4),
         "engines": lambda: engines.engines(few, smaller, items // 4),
         "spark": lambda: spark.lookups(few, smaller, larger),
-        "orc": lambda: spark.orc_lookups(few, scale.orc),
         "tables": lambda: tables.tables(few, smaller.files, smaller.rows // 5),
-        "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),
     }
 
@@ -162,16 +145,9 @@ def _table(name: str, rows: list[Row]) -> Table:
             f"{_number(row.cpu_ms)} ms",
             "\n".join(f"{other} {_number(ratio)}x" for other, ratio in row.ratios.items()),
             "\n".join(f"[{'green' if aim.met else 'red'}]{aim.text}[/]" for aim in row.aims),
-            _notes(row),
+            "\n".join(f"{value:,} {name}" for name, value in row.notes.items()),
         )
     return table
-
-
-def _notes(row: Row) -> str:
-    if "requests" not in row.notes:
-        return "\n".join(f"{value:,} {name}" for name, value in row.notes.items())
-    size = f"{row.notes['bytes'] / 1e6:,.1f} MB"
-    return f"{row.notes['kept']:,} kept, {row.notes['requests']:,} reads, {size}"
 
 
 def _number(value: float) -> str:

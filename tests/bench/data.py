@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -30,15 +29,13 @@ _FORMAT = 1  # part of the directory names: increase it when the data changes
 
 @dataclass(frozen=True)
 class Shape:
-    """The number of files, of row groups in each file, and of rows in each row group; `fpp` sizes the filters. An ORC
-    file is one stripe."""
+    """The number of files, of row groups in each file, and of rows in each row group; `fpp` sizes the filters."""
 
     files: int
     row_groups: int
     rows: int
     fpp: float = 0.01
     strings: bool = True
-    format: str = "parquet"
 
     @property
     def total_row_groups(self) -> int:
@@ -47,9 +44,6 @@ class Shape:
     @property
     def total_rows(self) -> int:
         return self.total_row_groups * self.rows
-
-    def __str__(self) -> str:
-        return f"{self.files:,} files / {self.total_row_groups:,} row groups / {self.total_rows:,} rows"
 
 
 def scatter(rows: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -85,10 +79,8 @@ def base_directory() -> Path:
 
 def data_set(shape: Shape) -> Path:
     """The directory with the data of `shape`, which is written if it does not exist. It is always complete."""
-    prefix = "" if shape.format == "parquet" else f"{shape.format}-"
-    name = f"{prefix}v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}" + (
-        "-strings" if shape.strings else ""
-    )
+    strings = "-strings" if shape.strings else ""
+    name = f"v{_FORMAT}-{shape.files}x{shape.row_groups}x{shape.rows}-{shape.fpp:g}{strings}"
     return written_once(name, shape.files, lambda root, number: _write(root, shape, number))
 
 
@@ -115,34 +107,34 @@ def written_once(name: str, files: int, write: Callable[[Path, int], object]) ->
     return root
 
 
-def file_of(root: Path, shape: Shape, row: int) -> str:
-    """The path of the file that holds `row`."""
-    return str(root / _name(shape, row // (shape.row_groups * shape.rows)))
-
-
-def _name(shape: Shape, number: int) -> str:
-    return f"part-{number:05}.{shape.format}"
-
-
 def _write(directory: Path, shape: Shape, number: int) -> None:
     per_file = shape.row_groups * shape.rows
     rows = table(np.arange(number * per_file, (number + 1) * per_file), strings=shape.strings)
     filtered = [name for name in ("id", "key") if name in rows.column_names]
-    if shape.format == "orc":
-        columns = [rows.column_names.index(name) + 1 for name in filtered]  # 0 is the row itself
-        orc.write_table(
-            rows,
-            directory / _name(shape, number),
-            compression="zstd",
-            row_index_stride=shape.rows,
-            bloom_filter_columns=columns,
-            bloom_filter_fpp=shape.fpp,
-        )
-        return
     pq.write_table(
         rows,
-        directory / _name(shape, number),
+        directory / f"part-{number:05}.parquet",
         row_group_size=shape.rows,
         use_dictionary=["amount"],
         bloom_filter_options={name: {"ndv": shape.rows, "fpp": shape.fpp} for name in filtered},
     )
+
+
+class Lookups:
+    """The values that are looked up in one data set: of rows in all files (hit), or of rows past the last (miss)."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.root = data_set(shape)
+
+    def row(self, number: int, *, hit: bool) -> int:
+        if not hit:
+            return self.shape.total_rows + 100 + number
+        return (7919 * (number + 2) * self.shape.rows + 17) % self.shape.total_rows
+
+    def id(self, number: int, *, hit: bool) -> int:
+        return int(scatter(np.array([self.row(number, hit=hit)]))[0])
+
+    def key(self, number: int, *, hit: bool) -> str:
+        text: str = keys(np.array([self.row(number, hit=hit)]))[0].as_py()
+        return text

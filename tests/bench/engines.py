@@ -19,9 +19,8 @@ import pyarrow.dataset as ds
 
 import bloomparquet as bp
 from tests.bench import rows
-from tests.bench.data import Shape, scatter, table
+from tests.bench.data import Lookups, Shape, scatter, table
 from tests.bench.measure import Aim, Contender, Row, milliseconds, take_turns
-from tests.bench.plans import Lookups
 
 _CONTEXT = datafusion.SessionContext()  # one for all queries: it caches the footers
 Query = Callable[[str, list[int]], pa.Table]

@@ -16,9 +16,8 @@ import bloomparquet as bp
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
-from tests.bench.data import Shape, base_directory
+from tests.bench.data import Lookups, Shape, base_directory
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
-from tests.bench.plans import Lookups
 
 _FIRST_SECONDS, _WARM_SECONDS = 0.100, 0.005
 _REFRESHED_SHARE = 0.01

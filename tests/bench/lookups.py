@@ -19,9 +19,8 @@ import pyarrow.dataset as ds
 
 import bloomparquet as bp
 from bloomparquet.planning.cache.plan_cache import process_cache
-from tests.bench.data import Shape, table
+from tests.bench.data import Lookups, Shape, table
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
-from tests.bench.plans import Lookups
 
 _OURS = "bloomparquet"
 _DUCKDB_CACHED = "DuckDB, metadata cache"

@@ -1,6 +1,6 @@
 """Lookups and joins in Spark, compared with Spark's own reading and its predicate pushdown.
 
-The contenders are ``spark.read.parquet`` (or ``orc``) without pruning, with pruning, and with pruning by an index;
+The contenders are ``spark.read.parquet`` without pruning, with pruning, and with pruning by an index;
 ``format("bloomparquet")``; and the *oracle*: ``spark.read.parquet``, without pruning, of just the files that a plan
 keeps. All run in one session, on DataFrames that are loaded before, so that no contender lists files. Each round looks
 up another value.
@@ -17,12 +17,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 import bloomparquet as bp
-from tests.bench.data import Shape, scatter
+from tests.bench.data import Lookups, Shape, scatter
 from tests.bench.measure import Aim, Contender, Row, Timing, milliseconds, take_turns
-from tests.bench.plans import Lookups
 from tests.bench.session import directory, session
 
-_ORACLE = "oracle: the kept files"
+_SPARKS, _ORACLE = "spark.read.parquet", "oracle: the kept files"
+_PRUNED, _INDEXED = f"{_SPARKS}, pruned", f"{_SPARKS}, pruned by an index"
 _WARM_UP = 10  # rounds; until then the JVM compiles the code of the contenders
 _SMALLER, _LARGER = 1_000, 10_000  # numbers of files that have aims
 _KEYS = (10, 1_000, 10_000)
@@ -38,26 +38,18 @@ def lookups(rounds: int, smaller: Shape, larger: Shape) -> Iterator[Row]:
             yield from _Session(spark, shape, some, home).measure()
 
 
-def orc_lookups(rounds: int, shape: Shape) -> Iterator[Row]:
-    """Lookups of one value and of IN lists in ORC files, in one warm session."""
-    with directory() as home, session(home) as spark:
-        yield from _Session(spark, shape, rounds, home).measure_lookups()
-
-
 class _Session:
     def __init__(self, spark: SparkSession, shape: Shape, rounds: int, home: Path) -> None:
         self._spark, self._shape, self._rounds = spark, shape, rounds
         self._lookups = Lookups(shape)
         root = str(self._lookups.root)
-        source, self._sparks = f"bloom{shape.format}", f"spark.read.{shape.format}"
-        self._pruned, self._indexed = f"{self._sparks}, pruned", f"{self._sparks}, pruned by an index"
-        self._index = str(home / f"index-{shape.format}-{shape.files}")
+        self._index = str(home / f"index-{shape.files}")
         bp.build_index(root, to=self._index)
         self._frames = {
-            self._pruned: spark.read.format(shape.format).load(root),
-            self._indexed: spark.read.format(shape.format).load(root),
-            source: spark.read.format(source).load(root),
-            self._sparks: spark.read.format(shape.format).load(root),
+            _PRUNED: spark.read.parquet(root),
+            _INDEXED: spark.read.parquet(root),
+            "bloomparquet": spark.read.format("bloomparquet").load(root),
+            _SPARKS: spark.read.parquet(root),
         }
 
         # In a table of its own: Spark prunes by join keys only if it knows that they are few.
@@ -66,16 +58,12 @@ class _Session:
         self._dimension = spark.read.parquet(str(home / f"keys-{shape.files}"))
 
     def measure(self) -> Iterator[Row]:
-        yield from self.measure_lookups()
-        yield from self._compare(f"join with {_JOINED} keys", self._join, _JOINED, join=True)
-
-    def measure_lookups(self) -> Iterator[Row]:
-        columns = ("id", "key") if self._shape.strings else ("id",)
-        for column in columns:
+        for column in ("id", "key") if self._shape.strings else ("id",):
             for hit in (True, False):
                 yield from self._point(column, hit)
         for count in _KEYS[: self._rounds]:  # one round only shows that it runs
             yield from self._compare(f"IN of {count:,}", self._within(count), count)
+        yield from self._compare(f"join with {_JOINED} keys", self._join, _JOINED, join=True)
 
     def _point(self, column: str, hit: bool) -> Iterator[Row]:
         value: Callable[..., Any] = self._lookups.id if column == "id" else self._lookups.key
@@ -88,13 +76,10 @@ class _Session:
             files: dict[int, DataFrame] = {}
             root = str(self._lookups.root)
 
-            def column_is(number: int) -> bp.Predicate:
-                return bp.Eq(column, value(number, hit=True))
-
             def load(number: int) -> None:
                 self._spark.conf.set(_TRANSPARENT, "false")
-                kept = {group.path for group in bp.plan(root, column_is(number)).row_groups if group.reason is None}
-                files[number] = self._spark.read.format(self._shape.format).load(sorted(kept))
+                kept = bp.plan(root, bp.Eq(column, value(number, hit=True))).files()
+                files[number] = self._spark.read.parquet(*kept)
 
             contenders.append(Contender(_ORACLE, lambda number: ask(files[number], number), before=load))
 
@@ -109,8 +94,8 @@ class _Session:
     def _contenders(self, ask: Callable[[DataFrame, int], Any]) -> list[Contender]:
         def prepare(name: str) -> Callable[[int], None]:
             def set_up(_: int) -> None:
-                self._spark.conf.set(_TRANSPARENT, str(name != self._sparks).lower())
-                self._spark.conf.set(_INDEX, self._index if name == self._indexed else "off")
+                self._spark.conf.set(_TRANSPARENT, str(name != _SPARKS).lower())
+                self._spark.conf.set(_INDEX, self._index if name == _INDEXED else "off")
 
             return set_up
 
@@ -148,26 +133,25 @@ class _Session:
     def _rows(self, name: str, timings: dict[str, Timing], *, hit: bool = False, join: bool = False) -> Iterator[Row]:
         for timing in timings.values():
             ratios, aims = {}, []
-            if timing.name not in (self._sparks, _ORACLE):
-                faster = timing.times_faster_than(timings[self._sparks])
-                ratios[self._sparks] = faster
+            if timing.name not in (_SPARKS, _ORACLE):
+                faster = timing.times_faster_than(timings[_SPARKS])
+                ratios[_SPARKS] = faster
                 if hit:
                     ratios[_ORACLE] = timing.times_faster_than(timings[_ORACLE])
-            if timing.name in (self._pruned, self._indexed):
-                indexed = timing.name == self._indexed
+            if timing.name in (_PRUNED, _INDEXED):
+                indexed = timing.name == _INDEXED
                 aims = list(self._aims(ratios, indexed=indexed, hit=hit, join=join))
-            group = "spark" if self._shape.format == "parquet" else self._shape.format
-            yield milliseconds(group, f"{name}, {self._shape.files:,} files", timing, ratios=ratios, aims=tuple(aims))
+            yield milliseconds("spark", f"{name}, {self._shape.files:,} files", timing, ratios=ratios, aims=tuple(aims))
 
     def _aims(self, ratios: dict[str, float], *, indexed: bool, hit: bool, join: bool) -> Iterator[Aim]:
         if self._shape.files not in (_SMALLER, _LARGER):
             return
-        faster, large = ratios[self._sparks], self._shape.files == _LARGER
+        faster, large = ratios[_SPARKS], self._shape.files == _LARGER
         if hit:
             most, least = 1.25 if indexed else 1.3, 20 if large else 6
             if indexed or not large:
                 yield Aim(f"within {most}x of the oracle", 1 / ratios[_ORACLE] <= most)
-            yield Aim(f">= {least}x faster than {self._sparks}", faster >= least)
+            yield Aim(f">= {least}x faster than {_SPARKS}", faster >= least)
         if join:
             least = 15 if large else 5
-            yield Aim(f">= {least}x faster than {self._sparks}", faster >= least)
+            yield Aim(f">= {least}x faster than {_SPARKS}", faster >= least)

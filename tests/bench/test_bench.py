@@ -13,11 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import connectors
 from tests.support.small_queries import ENVIRONMENT
 
 _CORE = {
-    "plan": {"cold", "warm", "warm, listed before"},
     "index": {"build", "refresh", "index", "no index", "duckdb"},
     "lookup": {
         "bloomparquet", "bloomparquet, cold", "DuckDB, metadata cache", "DuckDB", "DuckDB, new connection",
@@ -31,10 +29,7 @@ _CORE = {
     },
 }  # fmt: skip
 _SPARK = {
-    "storage": {"spark.read.parquet: by the JVM", "bp.plan: by pyarrow"},
     "spark": {"spark.read.parquet", "spark.read.parquet, pruned", "bloomparquet", "oracle: the kept files"},
-    "orc": {"spark.read.orc", "spark.read.orc, pruned", "bloomorc", "oracle: the kept files"},
-    "writing": {"bloomparquet add", "bloomparquet shrink", "rewrite with Spark", "write_table with bloom"},
     "row groups": {"no filters", "Spark's own filters", "bloomparquet add"},
 }
 
@@ -45,8 +40,6 @@ pytestmark = pytest.mark.slow
     "groups", [pytest.param(_CORE, id="core"), pytest.param(_SPARK, id="spark", marks=[pytest.mark.jar])]
 )
 def test_every_benchmark_runs(groups: dict[str, set[str]], tmp_path: Path) -> None:
-    if groups is _SPARK:
-        connectors.jars("s3a")  # skips the test without them
     only = [word for name in groups for word in ("--only", name)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--tiny", "--json", *only],
