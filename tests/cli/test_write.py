@@ -11,13 +11,17 @@ import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from pathlib import Path
+from typing import Any
 
+import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
+from bloomparquet.cli.main import main
 from bloomparquet.report.texts import human_bytes
 from bloomparquet.storage.sizes import parse_size
 from tests.support import files
@@ -305,3 +309,27 @@ def test_add_reports_filters_that_are_never_used(run: Run, tmp_path: Path) -> No
     result = run("add", path, "--columns", "id,l.list.element.list.element", "--replace", "--fpp", "0.2", "--json")
     assert [bool(column["unused"]) for column in result.lines()[0]["columns"]] == [False, True]
     assert result.err == ""
+
+
+@pytest.mark.parametrize("answer", ["y", "n"])
+def test_add_asks_on_a_terminal(tmp_path: Path, answer: str, monkeypatch: Any, capsys: Any) -> None:
+    path = files.write(tmp_path / "a.parquet", {"id": [i * 7919 % 1_000_003 for i in range(6_000)], "at": range(6_000)},
+                       rows_per_group=1_500)  # fmt: skip
+    before = Path(path).read_bytes()
+    asked = []
+
+    def confirm(text: str, **_: Any) -> bool:
+        asked.append(text)
+        assert Path(path).read_bytes() == before
+        return answer == "y"
+
+    monkeypatch.setattr(click, "confirm", confirm)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main replaces it
+    with pytest.raises(SystemExit) as ended:
+        main(["add", path])
+    assert ended.value.code == (0 if answer == "y" else 1)
+    assert asked == ["Add filters of 8.1 KiB on id, in 1 file?"]
+    assert "a lookup reads" in capsys.readouterr().out
+    assert (Path(path).read_bytes() == before) == (answer == "n")

@@ -14,8 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import xxhash
 
 import bloomparquet as bp
+from bloomparquet.planning.evidence.section_file import SectionFile, serialise
+from bloomparquet.planning.evidence.section_source import DamagedFileError, OpenSource
 from bloomparquet.planning.index.lookup import forget_indexes
 from tests.support.files import write
 from tests.support.index import index_files, outcome, plan_by, segments
@@ -23,6 +26,7 @@ from tests.support.index import index_files, outcome, plan_by, segments
 WHERES = ("x IN (4, 7, 51) OR y = 'v12'", "x = 1")
 HEAD = 24
 Tree = Any
+Change = Callable[[list[Any], int], None]
 
 
 def make_data(root: Path, first: int = 0) -> Path:
@@ -219,3 +223,36 @@ def test_a_truncated_segment_does_not_kill_the_process(read_bytes: int, data: Da
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(plan_by("off", data.root, "y = 'v12'"))
     assert done.stderr.count(str(data.segment)) == 1
+
+
+def written(path: Path, change: Change) -> SectionFile:
+    """A file with one section, whose entry (offset, size, checksum, arrays) was changed, with a right checksum."""
+    whole = bytearray(b"".join(serialise({"s": {"a": np.arange(8)}}, "test").pieces))
+    size = int.from_bytes(whole[12:16], "little")
+    contents = json.loads(whole[HEAD : HEAD + size])
+    change(contents["sections"]["s"], len(whole))
+    raw = json.dumps(contents).encode()
+    assert len(raw) <= size
+    whole[HEAD : HEAD + size] = raw.ljust(size)
+    whole[16:HEAD] = xxhash.xxh3_64_intdigest(whole[:16] + whole[HEAD : HEAD + size]).to_bytes(8, "little")
+    path.write_bytes(whole)
+    return SectionFile(OpenSource(str(path)), "test")
+
+
+@pytest.mark.parametrize("offset", [-8, 0.0, "8", None])
+def test_an_entry_lies_within_the_file(offset: object, tmp_path: Path) -> None:
+    """A map that is read behind its end would kill the process."""
+
+    def move(entry: list[Any], end: int) -> None:
+        entry[0] = offset
+
+    def pass_the_end(entry: list[Any], end: int) -> None:
+        entry[0] = end - entry[1] + 8
+
+    for change in (move, pass_the_end):
+        with pytest.raises(DamagedFileError, match="do not lie within its"):
+            written(tmp_path / "x", change)
+
+
+def test_an_unchanged_entry_is_read(tmp_path: Path) -> None:
+    assert written(tmp_path / "x", lambda entry, end: None).section("s")["a"].tolist() == list(range(8))

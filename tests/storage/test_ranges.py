@@ -1,4 +1,4 @@
-"""Byte ranges are read once each, merged if they are near, on local files and through pyarrow and fsspec."""
+"""Byte ranges and tails are read once each, merged if they are near, on local files and through pyarrow and fsspec."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -16,8 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bloomparquet.errors import FormatError
+from bloomparquet.errors import BloomParquetError, FormatError
 from bloomparquet.storage import ranges
+from bloomparquet.storage.file_tail import FileTail, read_file_tails
 from bloomparquet.storage.files import ArrowStorage, FileInfo, LocalStorage, ReadCount, Storage
 from bloomparquet.storage.open import open_storage
 from bloomparquet.storage.ranges import read_ranges
@@ -36,12 +38,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return paths
 
 
-def all_storages() -> dict[str, Storage]:
-    return {
-        "local": LocalStorage(),
-        "arrow": ArrowStorage(pyarrow.fs.LocalFileSystem(), "test"),
-        "fsspec": open_storage("/", fsspec.filesystem("file"))[0],
-    }
+STORAGES: dict[str, Storage] = {
+    "local": LocalStorage(),
+    "arrow": ArrowStorage(pyarrow.fs.LocalFileSystem(), "test"),
+    "fsspec": open_storage("/", fsspec.filesystem("file"))[0],
+}
 
 
 def listed(paths: Sequence[str]) -> list[FileInfo]:
@@ -64,14 +65,14 @@ RANGES = st.lists(
 )
 
 
-@pytest.mark.parametrize("name", ["local", "arrow", "fsspec"])
 @given(wanted=RANGES)
-def test_merged_reads_equal_single_reads(name: str, files: list[str], wanted: list[tuple[int, int, int]]) -> None:
-    count = ReadCount()
+def test_merged_reads_equal_single_reads(files: list[str], wanted: list[tuple[int, int, int]]) -> None:
     naive = [CONTENT[file * 1000 + offset : file * 1000 + offset + length] for file, offset, length in wanted]
-    assert read(all_storages()[name], files, wanted, count) == naive
-    assert 1 <= count.requests <= len(wanted)
-    assert count.bytes >= max(length for _, _, length in wanted)
+    for name, storage in STORAGES.items():
+        count = ReadCount()
+        assert read(storage, files, wanted, count) == naive, name
+        assert 1 <= count.requests <= len(wanted)
+        assert count.bytes >= max(length for _, _, length in wanted)
 
 
 @given(wanted=RANGES)
@@ -94,7 +95,7 @@ def test_only_near_ranges_are_merged(files: list[str], wanted: list[tuple[int, i
 
 
 def test_ranges_up_to_the_merge_gap_apart_are_one_request(files: list[str]) -> None:
-    for storage in all_storages().values():
+    for storage in STORAGES.values():
         for gap, requests in ((storage.merge_gap, 1), (storage.merge_gap + 1, 2)):
             count = ReadCount()
             read(storage, files, [(0, 0, 10), (0, 10 + gap, 10)], count)
@@ -163,16 +164,45 @@ def test_short_reads_are_continued(files: list[str], monkeypatch: pytest.MonkeyP
     ]
 
 
-@pytest.mark.parametrize("name", ["local", "arrow", "fsspec"])
-def test_a_read_beyond_the_end_names_file_and_offsets(name: str, files: list[str]) -> None:
+@pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)
+def test_a_read_beyond_the_end_or_of_no_file_is_an_error(storage: Storage, files: list[str]) -> None:
     size = len(CONTENT) - 2000
-    with pytest.raises(
-        FormatError, match=rf"2\.bin: the file ends at byte {size}, but bytes up to {size + 50} were expected"
-    ):
-        read(all_storages()[name], files, [(2, size - 50, 100)])
-
-
-@pytest.mark.parametrize("name", ["local", "arrow", "fsspec"])
-def test_a_missing_file_is_a_file_not_found_error(name: str) -> None:
+    message = rf"2\.bin: the file ends at byte {size}, but bytes up to {size + 50} were expected"
+    with pytest.raises(FormatError, match=message):
+        read(storage, files, [(2, size - 50, 100)])
     with pytest.raises(FileNotFoundError):
-        read(all_storages()[name], ["/nowhere/at all.bin"], [(0, 0, 1)])
+        read(storage, ["/nowhere/at all.bin"], [(0, 0, 1)])
+
+
+def stored_size(file: FileInfo, end: bytes) -> int:
+    if not end:
+        raise FormatError(f"{file.path}: empty")
+    return int.from_bytes(end[-4:], "little")
+
+
+def read_tails(directory: Path, count: ReadCount) -> list[FileTail | BloomParquetError]:
+    storage, inner = open_storage(str(directory))
+    files = storage.list_files(inner, recursive=False)
+    return [tail for batch in read_file_tails(storage, files, stored_size, count) for tail in batch]
+
+
+@pytest.mark.parametrize(("size", "requests"), [(100, 600), (16 * 1024, 600), (40_000, 616), (300_000, 1200)])
+def test_the_guess_adapts_to_the_first_files(tmp_path: Path, size: int, requests: int) -> None:
+    content = bytes(range(256)) * (size // 256 + 100)
+    for i in range(600):
+        (tmp_path / f"{i:03}").write_bytes(content + size.to_bytes(4, "little"))
+    count = ReadCount()
+    for tail in read_tails(tmp_path, count):
+        assert isinstance(tail, FileTail)
+        assert (content + size.to_bytes(4, "little")).endswith(tail.end)
+        assert len(tail.end) >= tail.size == size
+    assert count.requests == requests
+
+
+def test_an_error_stays_with_its_file(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"")
+    (tmp_path / "b").write_bytes(b"tail" + (8).to_bytes(4, "little"))
+    bad, good = read_tails(tmp_path, ReadCount())
+    assert isinstance(bad, FormatError)
+    assert isinstance(good, FileTail)
+    assert good.end == b"tail\x08\0\0\0"

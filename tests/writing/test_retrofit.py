@@ -1,4 +1,4 @@
-"""Adding and shrinking filters: files, columns, reads, outcomes and errors."""
+"""Adding and shrinking filters: files, columns, reads, destinations, outcomes and errors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +17,7 @@ from bloomparquet.parquet.bloom_filter.sizes import expected_fpp
 from bloomparquet.writing.filters.spec import Bloom
 from bloomparquet.writing.outcome import FileOutcome
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
+from tests.support.commands import Run
 from tests.support.core import empty_filters, graft_filters, watch_reads
 from tests.support.files import write
 from tests.support.stored import assert_filters_hold_all, bitsets
@@ -251,3 +253,96 @@ def test_hadoop_checksum_is_removed_with_the_old_bytes(tmp_path: Path, linked: b
         (outcome,) = change()
         assert outcome.action in ("added", "shrunk", "written")
         assert list(tmp_path.glob(".*.crc")) == []
+
+
+@pytest.mark.parametrize("glob", [False, True])
+def test_directory_is_copied_with_its_structure(tmp_path: Path, glob: bool) -> None:
+    names = ["day=1/a.parquet", "day=1/b.parquet", "day=2/c.parquet"]
+    for name in names:
+        make(tmp_path / "t" / name)
+    add_filters(tmp_path / "t" / "day=1" / "b.parquet", bloom="id")
+    before = {name: (tmp_path / "t" / name).read_bytes() for name in names}
+    source = tmp_path / "t" / "day=*" / "*.parquet" if glob else tmp_path / "t"
+    outcomes = add_filters(source, tmp_path / "copy", bloom="id")
+    assert [each.action for each in outcomes] == ["added", "copied", "added"]
+    assert {name: (tmp_path / "t" / name).read_bytes() for name in names} == before
+    copies = sorted(str(each.relative_to(tmp_path / "copy")) for each in (tmp_path / "copy").rglob("*.parquet"))
+    assert copies == names
+    for name in names:
+        assert_filters_hold_all(str(tmp_path / "copy" / name), {0})
+
+
+def test_dst_is_a_file_name_or_a_directory(path: str, tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for target, expected in [
+        (tmp_path / "b.parquet", "b.parquet"),
+        (tmp_path / "there", "there/a.parquet"),
+        (f"{tmp_path}/new/", "new/a.parquet"),
+        (tmp_path / "deep" / "er" / "c.parquet", "deep/er/c.parquet"),
+        (f"file://{tmp_path}/d.parquet", "d.parquet"),
+    ]:
+        (outcome,) = add_filters(path, target, bloom="id")
+        assert outcome.path == str(tmp_path / expected)
+        assert_filters_hold_all(outcome.path, {0})
+    with pytest.raises(bp.OptionError, match="dst needs a single src"):
+        add_filters([path, path], tmp_path / "x", bloom="id")
+
+
+@pytest.mark.parametrize(("src", "dst"), [("a.parquet", "a.parquet"), (".", "."), ("a.parquet", ".")])
+def test_dst_that_is_src_is_an_error(path: str, tmp_path: Path, src: str, dst: str) -> None:
+    """With dst, the old files stay as they are."""
+    before = Path(path).read_bytes()
+    for change in (add_filters, shrink_filters):
+        with pytest.raises(bp.OptionError, match=r"would replace .*a\.parquet, .* leave out dst"):
+            change(tmp_path / src, tmp_path / dst)
+    assert Path(path).read_bytes() == before
+    assert os.listdir(tmp_path) == ["a.parquet"]
+
+
+@pytest.mark.parametrize("how", ["below src", "link to src", "link in dst"])
+def test_dst_does_not_replace_another_file_of_src(tmp_path: Path, how: str) -> None:
+    """The rows of the replaced file would be lost."""
+    src, dst = tmp_path / "src", tmp_path / "src" / "sub"
+    make(src / "a.parquet")
+    write(src / "sub" / "a.parquet", {"id": range(1_000, 1_010)}, [])
+    if how != "below src":
+        dst = tmp_path / "dst"
+        dst.mkdir()
+        (dst / "a.parquet").symlink_to(src / "sub" / "a.parquet")
+    if how == "link in dst":
+        (dst / "sub").mkdir()
+        (dst / "a.parquet").unlink()
+        (dst / "a.parquet").symlink_to(dst / "sub" / "a.parquet")
+    before = {each: each.read_bytes() for each in src.rglob("*.parquet")}
+    with pytest.raises(bp.OptionError, match=r"would replace .*a\.parquet, which is .* expected a directory outside"):
+        add_filters(src, dst, bloom="id")
+    assert {each: each.read_bytes() for each in src.rglob("*.parquet")} == before
+
+
+def test_dst_that_is_no_path_is_an_error(path: str, tmp_path: Path) -> None:
+    """Columns or an fpp as the second positional argument, which is dst here."""
+    for change in (lambda: add_filters(path, ["id"]), lambda: shrink_filters(path, 0.05)):
+        with pytest.raises(bp.OptionError, match=r"dst is a (list|float); expected a path"):
+            change()
+    assert os.listdir(tmp_path) == ["a.parquet"]
+
+
+def test_orc_files_are_refused_and_unchanged(run: Run, tmp_path: Path) -> None:
+    path = tmp_path / "0.orc"
+    orc.write_table(pa.table({"id": [1, 2]}), path)
+    before = path.read_bytes()
+    for call in (bp.advise, bp.add_filters, bp.shrink_filters):
+        with pytest.raises(bp.UnsupportedError, match=r"0\.orc is an ORC file.*bloomColumns.*bloom_filter_columns"):
+            call(tmp_path)
+    for command in (("advise",), ("add", "--yes"), ("shrink",)):
+        result = run(*command, tmp_path)
+        assert (result.code, "bloomColumns" in result.err) == (1, True)
+    assert path.read_bytes() == before
+
+
+def test_other_files_and_new_files_are_errors(tmp_path: Path) -> None:
+    (tmp_path / "x.orc").write_bytes(b"neither of them" * 10)
+    with pytest.raises(bp.FormatError, match="not a Parquet file"):
+        bp.add_filters(tmp_path / "x.orc")
+    with pytest.raises(bp.UnsupportedError, match=r"new\.orc: only Parquet files"):
+        bp.write_table(pa.table({"x": [1]}), tmp_path / "new.orc")
