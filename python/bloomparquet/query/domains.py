@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import Any
 
 import numpy as np
@@ -30,23 +30,15 @@ _TIMES_BATCH = 4  # so many times as many numbers as a batch take longer to hash
 _UNIT_NS = {"s": NANOSECONDS_PER_SECOND, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
-def arrow_family(kind: pa.DataType) -> Family:
-    """The family of literals that a column of this Arrow type compares with."""
-    while not isinstance(kind, pa.UuidType) and (below := _type_below(kind)) is not None:
-        kind = below
-    if pa.types.is_timestamp(kind):
-        return "timestamp_ntz" if kind.tz is None else "timestamp"
-    return next((family for family, check in _FAMILIES if check(kind)), "other")
-
-
 _FAMILIES: tuple[tuple[Family, Callable[[pa.DataType], bool]], ...] = (
-    ("uuid", lambda kind: isinstance(kind, pa.UuidType)),
     ("boolean", pa.types.is_boolean),
     ("integer", pa.types.is_integer),
     ("float", pa.types.is_floating),
     ("decimal", pa.types.is_decimal),
     ("date", pa.types.is_date),
     ("time", pa.types.is_time),
+    ("timestamp", lambda kind: pa.types.is_timestamp(kind) and kind.tz is not None),
+    ("timestamp_ntz", pa.types.is_timestamp),
     ("string", lambda kind: _comparable_type(kind) in (pa.string(), pa.large_string())),
     ("binary", lambda kind: _comparable_type(kind) in (pa.binary(), pa.large_binary())),
 )
@@ -164,12 +156,25 @@ def is_in(value_set: pa.Array) -> Test:
     return contains
 
 
+def arrow_family(kind: pa.DataType) -> Family:
+    """The family of literals that a column of this Arrow type compares with."""
+    return domain_of(kind).family
+
+
 def domain_of(kind: pa.DataType) -> Domain:
     """The values that columns of this Arrow type hold, in their comparable type. A type of the family "other" has
     none."""
-    types, family = pa.types, arrow_family(kind)
-    kind = decoded_type(kind)
-    plain = _comparable_type(kind)
+    is_uuid = False
+    while (below := _type_below(kind)) is not None:
+        kind, is_uuid = below, is_uuid or isinstance(kind, pa.UuidType)
+    return _domain(kind, is_uuid)
+
+
+@lru_cache(maxsize=256)
+def _domain(kind: pa.DataType, is_uuid: bool) -> Domain:
+    """The domain of a decoded type: unlike extension types, it can be hashed."""
+    types, plain = pa.types, _comparable_type(kind)
+    family = "uuid" if is_uuid else next((family for family, check in _FAMILIES if check(kind)), "other")
     if family in ("string", "binary", "uuid", "other"):
         return Domain(family, plain)
     if family == "float":
