@@ -17,12 +17,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(
-    ("options", "fpp"),
-    [
-        ({}, 1e-4),
-        ({"bloomRowGroups": 5}, 0.01),
-        ({"bloomRowGroups": 10**9}, 1e-6),
-    ],
+    ("options", "fpp"), [({}, 1e-4), ({"bloomRowGroups": 5}, 0.01), ({"bloomRowGroups": 10**9}, 1e-6)]
 )
 def test_auto_fpp_follows_the_row_groups_of_the_table(
     jar_spark: SparkSession, tmp_path: Path, options: dict[str, int], fpp: float

@@ -229,14 +229,7 @@ def test_sparks_own_options_pass(jar_spark: SparkSession, path: str, source: Sou
         assert [(plan.planned, plan.total) for plan in last_plan(frame)] == [(True, 1)] * len(loads)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("keyProvider", "os:abort"),
-        ("planning", "x"),
-        ("where", "("),
-    ],
-)
+@pytest.mark.parametrize(("name", "value"), [("keyProvider", "os:abort"), ("planning", "x"), ("where", "(")])
 def test_a_table_with_wrong_options_can_be_altered_and_dropped(
     jar_spark: SparkSession, source: Source, path: str, table: str, name: str, value: str
 ) -> None:

@@ -138,10 +138,7 @@ TIMESTAMPS += ["2026-03-08 02:30", "2026-11-01 01:30", "2026-10-25 02:30", "2026
 
 @pytest.mark.parametrize(
     ("writer_zone", "reader_zone", "session"),
-    [
-        ("UTC", "PST", "Europe/Zurich"),
-        ("Europe/Zurich", "Asia/Kathmandu", "UTC"),
-    ],
+    [("UTC", "PST", "Europe/Zurich"), ("Europe/Zurich", "Asia/Kathmandu", "UTC")],
 )
 def test_timestamps_are_what_the_readers_clock_shows(
     readers: OrcReaders, tmp_path: Path, writer_zone: str, reader_zone: str, session: str

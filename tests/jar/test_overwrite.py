@@ -157,10 +157,7 @@ def test_sparks_formats_do_not_overwrite_what_our_formats_read(
     assert_refused(OURS[read](jar_spark, kept), WRITES[write], "parquet", kept, kept)
 
 
-@pytest.mark.parametrize(
-    ("read", "source"),
-    list(zip(["some files", "a path query", "a table"], FORMATS)),
-)
+@pytest.mark.parametrize(("read", "source"), list(zip(["some files", "a path query", "a table"], FORMATS)))
 def test_a_partition_that_is_read_is_not_overwritten(
     jar_spark: SparkSession, kept: Path, read: str, source: str
 ) -> None:

@@ -87,8 +87,7 @@ def test_a_query_that_is_planned_before_it_reads_batches(jar_spark: SparkSession
 
 
 @pytest.mark.parametrize(
-    ("source", "phase"),
-    [("parquet", "optimizedPlan"), ("parquet", "executedPlan"), ("bloomparquet", "executedPlan")],
+    ("source", "phase"), [("parquet", "optimizedPlan"), ("parquet", "executedPlan"), ("bloomparquet", "executedPlan")]
 )
 def test_a_query_that_is_planned_before_names_change(
     jar_spark: SparkSession, path: str, source: str, phase: str

@@ -84,10 +84,7 @@ def test_a_late_plan_serves_the_next_query(readers: Readers, four_files: str, tm
 
 @pytest.mark.parametrize(
     ("options", "reason"),
-    [
-        ({"planning": " OFF "}, "planning is off"),
-        ({"pushFilters": "off"}, "no filter that can skip row groups"),
-    ],
+    [({"planning": " OFF "}, "planning is off"), ({"pushFilters": "off"}, "no filter that can skip row groups")],
     ids=str,
 )
 def test_planning_that_was_not_wanted_is_no_failure(

@@ -128,8 +128,7 @@ def test_timestamps_read_as_any_type_lose_no_row(
     wheres += [f"t = TIMESTAMP_NTZ'{texts_of[-1]}'", f"t = TIMESTAMP_LTZ'{texts_of[0]}'", "t > '2026-01-01'"]
     wheres += ["CAST(t AS DATE) = DATE'2026-03-29'", f"t IN ('{texts_of[0]}', '{texts_of[-2]}')"]
     with conf(
-        readers.spark,
-        {"spark.sql.session.timeZone": zone, "spark.sql.parquet.inferTimestampNTZ.enabled": inferred},
+        readers.spark, {"spark.sql.session.timeZone": zone, "spark.sql.parquet.inferTimestampNTZ.enabled": inferred}
     ):
         assert_same_rows(readers, path, wheres, schema)
 

@@ -21,12 +21,7 @@ from bloomparquet.storage.files import FileInfo
 from pyspark_bloomparquet import build_index, refresh_index
 from pyspark_bloomparquet.indexing.build import make_on_executor, split
 from tests.support.files import write
-from tests.support.retrofit import (
-    data_files,
-    ids,
-    make_table,
-    workers,
-)
+from tests.support.retrofit import data_files, ids, make_table, workers
 
 pytestmark = pytest.mark.slow
 

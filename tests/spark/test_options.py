@@ -32,12 +32,7 @@ def test_option_names_are_case_insensitive() -> None:
 
 @pytest.mark.parametrize(
     ("key", "suggestion"),
-    [
-        ("mergeschemas", "mergeSchema"),
-        ("were", "where"),
-        ("Filters", "where"),
-        ("predicate", "where"),
-    ],
+    [("mergeschemas", "mergeSchema"), ("were", "where"), ("Filters", "where"), ("predicate", "where")],
 )
 def test_an_unknown_name_is_an_error_with_the_nearest_one(key: str, suggestion: str) -> None:
     with pytest.raises(OptionError, match=f"no option '{key}'; did you mean '{suggestion}'"):

@@ -19,12 +19,7 @@ from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.file_tail import Writer, read_tails
 from bloomparquet.orc.schema import Kind
 from bloomparquet.orc.stripe_indexes import BLOOM_FILTER, BLOOM_FILTER_UTF8
-from bloomparquet.orc.writer_quirks import (
-    char_text,
-    decimal_text,
-    timestamp_millis,
-    why_filters_unusable,
-)
+from bloomparquet.orc.writer_quirks import char_text, decimal_text, timestamp_millis, why_filters_unusable
 from bloomparquet.storage.files import ReadCount
 from tests.support.orc import OrcFile, count_held, list_files
 

@@ -15,15 +15,7 @@ import bloomparquet as bp
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from pyspark_bloomparquet import add_filters, shrink_filters
 from tests.support import files
-from tests.support.retrofit import (
-    actions,
-    contents,
-    data_files,
-    filtered,
-    ids,
-    make_table,
-    row_groups,
-)
+from tests.support.retrofit import actions, contents, data_files, filtered, ids, make_table, row_groups
 from tests.support.spark import conf, rows, write
 
 pytestmark = pytest.mark.slow

@@ -17,15 +17,7 @@ import bloomparquet as bp
 from bloomparquet.writing.retrofit.change import AddFilters
 from pyspark_bloomparquet import add_filters
 from pyspark_bloomparquet.retrofit.retrofit import change_on_executor
-from tests.support.retrofit import (
-    contents,
-    data_files,
-    filtered,
-    make_table,
-    on_rename,
-    row_groups,
-    workers,
-)
+from tests.support.retrofit import contents, data_files, filtered, make_table, on_rename, row_groups, workers
 from tests.support.s3 import s3_server
 
 pytestmark = pytest.mark.slow
