@@ -170,11 +170,10 @@ def domain_of(kind: pa.DataType) -> Domain:
     return _domain(kind, is_uuid)
 
 
-@lru_cache(maxsize=256)
-def _domain(kind: pa.DataType, is_uuid: bool) -> Domain:
-    """The domain of a decoded type: unlike extension types, it can be hashed."""
+def _make_domain(kind: pa.DataType, is_uuid: bool) -> Domain:
+    """The domain of a decoded type, which may be that of UUIDs."""
     types, plain = pa.types, _comparable_type(kind)
-    family = "uuid" if is_uuid else next((family for family, check in _FAMILIES if check(kind)), "other")
+    family: Family = "uuid" if is_uuid else next((family for family, check in _FAMILIES if check(kind)), "other")
     if family in ("string", "binary", "uuid", "other"):
         return Domain(family, plain)
     if family == "float":
@@ -188,6 +187,9 @@ def _domain(kind: pa.DataType, is_uuid: bool) -> Domain:
     if family == "date":
         return _Discrete(family, plain, low, high, 1 if types.is_date32(kind) else DAY_NANOSECONDS // _UNIT_NS["ms"])
     return _Discrete(family, plain, low, high, per=1 if family == "integer" else _UNIT_NS[kind.unit])
+
+
+_domain = lru_cache(maxsize=256)(_make_domain)  # decoded types, unlike extension types, can be hashed
 
 
 def _type_below(kind: pa.DataType) -> pa.DataType | None:
