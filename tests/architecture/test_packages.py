@@ -32,16 +32,7 @@ TOP_PACKAGES = {
     "bloomparquet.reading": {"errors", "storage", "query", "parquet", "orc", "planning"},
     "bloomparquet.writing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading"},
     "bloomparquet.indexing": {"errors", "storage", "query", "parquet", "orc", "planning", "reading", "writing"},
-    "bloomparquet.tables": {
-        "errors",
-        "storage",
-        "query",
-        "parquet",
-        "planning",
-        "reading",
-        "writing",
-        "indexing",
-    },
+    "bloomparquet.tables": {"errors", "storage", "query", "parquet", "planning", "reading", "writing", "indexing"},
     "bloomparquet.pictures": {"errors", "report", "reading", "writing"},
     "bloomparquet.cli": {
         "errors",
@@ -65,11 +56,7 @@ TOP_PACKAGES = {
 }
 # Packages within a package, from the bottom up. The package's own modules come where it is named.
 INNER_PACKAGES = {
-    "bloomparquet.query": {
-        "query": set[str](),
-        "sql": {"query"},
-        "evaluate": {"query"},
-    },
+    "bloomparquet.query": {"query": set[str](), "sql": {"query"}, "evaluate": {"query"}},
     "bloomparquet.parquet": {
         "thrift": set[str](),
         "encryption": {"thrift"},

@@ -87,8 +87,7 @@ def _contenders(root: str, column: str, value: Callable[[int], Any]) -> Iterator
         "polars", lambda number: pl.scan_parquet(root).filter(pl.col(column) == value(number)).collect().to_arrow()
     )
     yield Contender(
-        _ARROW,
-        lambda number: ds.dataset(root, format="parquet").to_table(filter=ds.field(column) == value(number)),
+        _ARROW, lambda number: ds.dataset(root, format="parquet").to_table(filter=ds.field(column) == value(number))
     )
 
 

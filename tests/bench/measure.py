@@ -41,11 +41,7 @@ class Timing:
 
 
 def take_turns(
-    contenders: Sequence[Contender],
-    rounds: int,
-    agree: Callable[[int, Any], Any] | None = None,
-    *,
-    warm_up: int = 1,
+    contenders: Sequence[Contender], rounds: int, agree: Callable[[int, Any], Any] | None = None, *, warm_up: int = 1
 ) -> dict[str, Timing]:
     """Run each contender in `warm_up` rounds that are not timed, then in `rounds` rounds. Returns timings by name.
 

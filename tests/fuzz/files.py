@@ -233,6 +233,4 @@ def _change_file(data: bytes, random: Random) -> bytes:
     return join(pieces)
 
 
-TARGETS = [
-    Target("file", _file_seeds, _run_file, _change_file, seconds=4.0, max_bytes=8192),
-]
+TARGETS = [Target("file", _file_seeds, _run_file, _change_file, seconds=4.0, max_bytes=8192)]

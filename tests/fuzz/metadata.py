@@ -325,13 +325,7 @@ TARGETS = [
         change_some(lambda data, random: data[:1] + change_thrift(data[1:], random)),
         max_bytes=256,
     ),
-    Target(
-        "footer",
-        lambda: [footer_of(file) for file in _files()],
-        _many_at_once,
-        change_thrift,
-        max_bytes=1024,
-    ),
+    Target("footer", lambda: [footer_of(file) for file in _files()], _many_at_once, change_thrift, max_bytes=1024),
     Target("bloom", _bloom_seeds, _run_bloom, change_bytes, max_bytes=512),
     Target("encrypted", _encrypted_seeds, _run_encrypted, in_parts(change_thrift, 4), max_bytes=1536),
 ]

@@ -23,10 +23,7 @@ from bloomparquet.orc import protobuf as messages
 from bloomparquet.orc.bloom_filter import hash_bytes, hash_doubles, hash_longs
 from bloomparquet.orc.compression import Codec, Compression
 from bloomparquet.orc.schema import Kind
-from bloomparquet.orc.stripe_indexes import (
-    BLOOM_FILTER_UTF8,
-    ROW_INDEX,
-)
+from bloomparquet.orc.stripe_indexes import BLOOM_FILTER_UTF8, ROW_INDEX
 from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.storage.varint import read_varint

@@ -105,5 +105,5 @@ TARGETS = [
         change_some(_change_text),
         max_bytes=512,
         seconds=4.0,
-    ),
+    )
 ]

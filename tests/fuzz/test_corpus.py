@@ -17,14 +17,7 @@ from bloomparquet.planning.parquet import filters
 from tests.fuzz.target import CORPUS, Target, examine, minimise
 from tests.fuzz.targets import TARGETS
 
-MUTATIONS = {
-    "file": 40,
-    "orc": 50,
-    "index": 20,
-    "cache": 20,
-    "where": 60,
-    "footer": 60,
-}
+MUTATIONS = {"file": 40, "orc": 50, "index": 20, "cache": 20, "where": 60, "footer": 60}
 
 
 @pytest.fixture(autouse=True)
@@ -68,12 +61,7 @@ def _absent(blocks: np.ndarray, masks: np.ndarray) -> np.ndarray:
 
 PLANTED: dict[str, tuple[str, object, str, Callable[..., object]]] = {
     "a filter that says absent": ("file", filters, "check_blocks", _absent),
-    "a template that skips too little": (
-        "footer",
-        Template,
-        "match",
-        lambda self, names, buffer, at, _: at + 1,
-    ),
+    "a template that skips too little": ("footer", Template, "match", lambda self, names, buffer, at, _: at + 1),
 }
 
 

@@ -34,7 +34,7 @@ _ALONE = {  # without what they depend on: Spark brings it
     "gcs": ("com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26:jar:shaded",),
 }
 _WITH_DEPENDENCIES = {  # the parts of the AWS SDK that S3A uses; the bundle that Hadoop names has 641 MB
-    "s3a": tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts")),
+    "s3a": tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts"))
 }
 _RELEASE = ".".join(pyspark.__version__.split(".")[:2])
 TABLES = [name for name in ("delta", "iceberg") if f"{name}-{_RELEASE}" in _ALONE]

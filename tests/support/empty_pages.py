@@ -8,12 +8,7 @@ import pyarrow.parquet as pq
 
 from bloomparquet.parquet.metadata.file_tail import TRAILER
 from bloomparquet.parquet.pages import headers
-from bloomparquet.parquet.thrift.definitions import (
-    DataPageHeader,
-    DataPageHeaderV2,
-    FileMetaData,
-    PageHeader,
-)
+from bloomparquet.parquet.thrift.definitions import DataPageHeader, DataPageHeaderV2, FileMetaData, PageHeader
 from bloomparquet.parquet.thrift.reader import CompactReader
 from bloomparquet.parquet.thrift.struct import I32
 from bloomparquet.parquet.thrift.writer import write_struct

@@ -52,10 +52,7 @@ def write_groups(path: Path | str, groups: Iterable[Mapping[str, Any] | pa.Table
 
 
 def hive(
-    root: Path | str,
-    parts: Mapping[str, Mapping[str, Any] | pa.Table],
-    bloom: Iterable[str] = (),
-    **options: Any,
+    root: Path | str, parts: Mapping[str, Mapping[str, Any] | pa.Table], bloom: Iterable[str] = (), **options: Any
 ) -> str:
     """A directory of hive partitions: ``{"day=2026-01-01": {...}, "day=2026-01-02/hour=3": {...}}``."""
     columns = tuple(bloom)

@@ -18,13 +18,7 @@ from bloomparquet.orc.compression import Compression
 from bloomparquet.orc.file_tail import MAX_SECTION, Tail, read_tails
 from bloomparquet.orc.schema import Kind, OrcType
 from bloomparquet.orc.statistics import Statistics
-from bloomparquet.orc.stripe_indexes import (
-    StripeId,
-    StripeIndexes,
-    read_filters,
-    read_statistics,
-    read_stripe_footers,
-)
+from bloomparquet.orc.stripe_indexes import StripeId, StripeIndexes, read_filters, read_statistics, read_stripe_footers
 from bloomparquet.orc.writer_quirks import decimal_text, timestamp_millis
 from bloomparquet.storage.files import FileInfo, ReadCount, Storage
 from bloomparquet.storage.open import open_storage

@@ -58,11 +58,6 @@ def compare_all(spark: SparkSession, ask: Callable[[str], DataFrame], wheres: It
     return {where: Pruned(texts(ours), [plan] if plan.planned else []) for where, ours, plan in each}
 
 
-def skipped_by(spark: SparkSession, ask: Callable[[str], DataFrame], wheres: Iterable[str]) -> dict[str, int]:
-    """How many row groups the query for each of `wheres` skips, by :func:`compare_all`."""
-    return {where: pruned.skipped for where, pruned in compare_all(spark, ask, wheres).items()}
-
-
 def run(spark: SparkSession, ask: Ask, expected: list[str], schema: StructType | None = None) -> Pruned:
     """Run the query with pruning, and assert that its rows, and its `schema` if given, are the expected ones."""
     with conf(spark, PRUNED):
