@@ -17,6 +17,16 @@ from tests.support.files import write
 LONG = "begins" + "x" * 10_000 + "ends"
 
 
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A file of 2,005 columns, some of them with long names."""
+    columns: dict[str, Any] = {f"column {i}": [1] for i in range(2_000)}
+    columns |= {LONG: [1], "id": [1], "st" + LONG: pa.array([{"x" + LONG: 1}]), "b" + LONG: [True]}
+    return write(
+        tmp_path_factory.mktemp("long") / "t.parquet", {**columns, "t": pa.array([0], pa.timestamp("us", "UTC"))}
+    )
+
+
 @pytest.mark.parametrize(
     "call",
     [
@@ -37,11 +47,7 @@ LONG = "begins" + "x" * 10_000 + "ends"
         lambda path: bp.inspect(path, columns=["no" + LONG]),
     ],
 )
-def test_no_message_is_very_long(call: Callable[[str], Any], tmp_path: Path) -> None:
-    names = [LONG, "id", "st" + LONG, "b" + LONG, *(f"column {i}" for i in range(2_000))]
-    values: list[Any] = [[1], [1], pa.array([{"x" + LONG: 1}]), [True], *([1] for _ in range(2_000))]
-    values.append(pa.array([0], pa.timestamp("us", "UTC")))
-    path = write(tmp_path / "t.parquet", pa.table([pa.array(each) for each in values], [*names, "t"]))
+def test_no_message_is_very_long(call: Callable[[str], Any], path: str) -> None:
     with pytest.raises(BloomParquetError) as raised:
         call(path)
     message = str(raised.value)

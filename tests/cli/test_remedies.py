@@ -41,16 +41,13 @@ def filtered(path: str) -> set[str]:
     return set(bp.inspect(path)["column"].to_pylist())
 
 
-def nested(names: tuple[str, ...]) -> pa.Table:
-    """Each name as a column, and as a field of the struct `st`."""
-    struct = pa.array([dict.fromkeys(names, i) for i in IDS], pa.struct([(name, pa.int64()) for name in names]))
-    return pa.table({**dict.fromkeys(names, IDS), "st": struct})
-
-
 def test_the_remedy_of_explain_adds_the_filter_that_it_names(run: Run, tmp_path: Path) -> None:
+    """Each name is a column, and a field of the struct `st`."""
+    struct = pa.array([dict.fromkeys(NAMES, i) for i in IDS], pa.struct([(name, pa.int64()) for name in NAMES]))
+    table = pa.table({**dict.fromkeys(NAMES, IDS), "st": struct})
     for number, name in enumerate(NAMES):
         for column in ((name,), ("st", name)):
-            path = files.write(tmp_path / f"it's {number} $HOME" / f"{len(column)}.parquet", nested(NAMES))
+            path = files.write(tmp_path / f"it's {number} $HOME" / f"{len(column)}.parquet", table)
             (reason,) = bp.plan(path, bp.Eq(column, 7)).explain().reasons()
             pasted(run, reason.remedy)
             assert filtered(path) == {".".join(column)}, (column, reason.remedy)
@@ -85,9 +82,8 @@ def test_the_command_below_a_plan_plans_the_same(run: Run, tmp_path: Path) -> No
 
 
 def test_all_commands_name_full_filters_in_the_same_words(run: Run, tmp_path: Path) -> None:
-    full = {"ndv": 1, "fpp": 0.5}
-    good = {"ndv": 1000, "fpp": 0.01}
-    path = files.write(tmp_path / "x y.parquet", {"a b": IDS, "id": IDS}, {"a b": full, "id": good})
+    bloom = {"a b": {"ndv": 1, "fpp": 0.5}, "id": {"ndv": 1000, "fpp": 0.01}}
+    path = files.write(tmp_path / "x y.parquet", {"a b": IDS, "id": IDS}, bloom)
     (reason,) = bp.plan(path, f"`a b` = {ABSENT}").explain().reasons()
     assert reason.reason.name == "SATURATED"
     for command, *rest in (["probe", "--column", "a b", "--value", str(ABSENT)], ["inspect"]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import shlex
 import subprocess
 import sys
@@ -74,25 +73,24 @@ def test_a_terminal_folds_prose_but_no_command(capsys: pytest.CaptureFixture[str
     assert " ".join(" ".join(folded).split()) == " ".join(prose.split())
 
 
-def run_in_shell(redirection: str, *arguments: str | Path, **environment: str) -> subprocess.CompletedProcess[bytes]:
-    command = [sys.executable, "-m", "bloomparquet.cli.main", *map(str, arguments)]
-    line = f"{shlex.join(command)} {redirection}"
-    return subprocess.run(["sh", "-c", line], env={**os.environ, **environment}, capture_output=True, check=False)
-
-
 @pytest.mark.parametrize(("encoding", "name"), [("latin-1", "größe"), ("ascii", r"gr\u00f6\u00dfe")])
-def test_characters_that_the_encoding_lacks_are_escaped(encoding: str, name: str, tmp_path: Path) -> None:
-    path = files.write(tmp_path / "x.parquet", {"größe": ["日本"]})
-    text, as_json = (run_in_shell("", "read", path, *flags, PYTHONIOENCODING=encoding) for flags in ((), ("--json",)))
-    assert text.stderr == as_json.stderr == b""
-    assert name in text.stdout.decode(encoding)
-    assert r"\u65e5\u672c" in text.stdout.decode(encoding)
-    assert json.loads(as_json.stdout.decode(encoding)) == {"größe": "日本"}
+def test_characters_that_the_encoding_lacks_are_escaped(
+    run: Run, encoding: str, name: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    path, shown = files.write(tmp_path / "x.parquet", {"größe": ["日本"]}), []
+    for flags in ([], ["--json"]):
+        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding))
+        assert run("read", path, *flags).err == ""
+        shown.append(sys.stdout.buffer.getvalue().decode(encoding))
+    assert name in shown[0]
+    assert r"\u65e5\u672c" in shown[0]
+    assert json.loads(shown[1]) == {"größe": "日本"}
 
 
 def test_a_closed_stdout_is_no_error(tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {"id": [1]})
-    done = run_in_shell(">&-", "plan", path)
+    line = f"{shlex.join([sys.executable, '-m', 'bloomparquet.cli.main', 'plan', path])} >&-"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -138,8 +136,7 @@ def test_no_name_or_value_acts_on_a_terminal(
     assert ESCAPED in shown
 
 
-def test_a_pipe_gets_exact_names(tmp_path: Path) -> None:
+def test_a_pipe_gets_exact_names(run: Run, tmp_path: Path) -> None:
     path = files.write(tmp_path / "x.parquet", {ACTS: [ACTS]}, [ACTS])
     for flags in ([], ["--json"]):
-        done = run_in_shell("", "read", path, *flags)
-        assert done.stdout.decode().count("\u202e\x9b") == 2
+        assert run("read", path, *flags).out.count("\u202e\x9b") == 2
