@@ -141,7 +141,8 @@ def answers(readers: Readers, path: str) -> dict[str, list[str]]:
 
 def test_rows_equal_sparks_and_only_these_are_read(readers: Readers, path: str, answers: dict[str, list[str]]) -> None:
     """By a query, and by the option ``where``, which becomes a filter of the query."""
-    queries = {where: readers.jar(path).where(where) for where in WHERE}
+    loaded = readers.jar(path)
+    queries = {where: loaded.where(where) for where in WHERE}
     options = {where: readers.jar(path, where=where) for where in list(WHERE)[::5]}
     for frames in (queries, options):
         with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):

@@ -12,8 +12,8 @@ from pyspark.sql.types import StructType
 
 from pyspark_bloomparquet.jar.protocol import to_predicate
 from tests.support.files import write_groups
-from tests.support.plain import skipped_by
 from tests.support.spark import conf
+from tests.support.spark_rows import skipped_by
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def test_no_row_is_lost_without_rules_of_the_optimizer(path: str, jar_spark: Spa
         "spark.sql.ansi.enabled": "false",
     }
     with conf(jar_spark, settings):
-        assert skipped_by(jar_spark, jar_spark.read.parquet(path).where, SKIPPED) == SKIPPED
+        assert skipped_by(jar_spark.read.parquet(path), SKIPPED) == SKIPPED
 
 
 class Planned:
