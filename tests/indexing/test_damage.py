@@ -85,19 +85,22 @@ def index_of(segment: bytes) -> Tree:
     return json.loads(segment[HEAD : HEAD + int.from_bytes(segment[12:16], "little")])
 
 
-@pytest.mark.parametrize("name", ["manifest", "segment"])
-def test_no_flipped_bit_loses_a_row(name: str, data: Data, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("name", "number", "least"), [("manifest", 50, 50), ("segment", 140, 20)])
+def test_no_flipped_bit_loses_a_row(
+    name: str, number: int, least: int, data: Data, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Most of a segment is not read by these plans."""
     path: Path = getattr(data, name)
     content, random = path.read_bytes(), np.random.default_rng(1)
     noticed = 0
-    for at in random.permutation(len(content))[:200].tolist():
+    for at in random.permutation(len(content))[:number].tolist():
         caplog.clear()
         changed = content[at] ^ 1 << random.integers(0, 8)
         data.replace(path, content[:at] + bytes([changed]) + content[at + 1 :])
         data.assert_right(at)
         assert len(set(messages(caplog))) == len(messages(caplog)), "logged twice"
         noticed += bool(caplog.records)
-    assert noticed >= (200 if name == "manifest" else 30)  # most of a segment is not read by these plans
+    assert noticed >= least
 
 
 def test_a_damaged_tile_is_logged_once(data: Data, caplog: pytest.LogCaptureFixture) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.planning.cache.plan_cache import PlanCache
+from bloomparquet.planning.index.lookup import forget_indexes
+from bloomparquet.planning.index.manifest import _digest
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.files import write
@@ -48,6 +51,21 @@ def test_a_refresh_with_other_data_keeps_no_evidence(root: Path, tmp_path: Path)
     bp.refresh_index(other, to=index, filesystem=REMOTE)
     assert bp.read_table(other, "x = 105", filesystem=REMOTE, index=index).num_rows == 1
     assert bp.plan(other, "x = 105", filesystem=REMOTE, index=index).indexed == 3
+
+
+@pytest.mark.parametrize("field", ["bytes", "files", "row_groups", "start_bytes"])
+def test_a_manifest_may_lie_about_the_sizes_of_a_segment(field: str, root: Path) -> None:
+    manifest = Path(bp.build_index(root, ["x"]).directory) / "_manifest.json"
+    content = json.loads(manifest.read_bytes())
+    del content["checksum"]
+    for lie in (-1, 0, 1, 2**62, 10**30, 1.5, "", "512", None, [], {}):
+        for each in content["segments"]:
+            each[field] = lie
+        manifest.write_text(json.dumps({"checksum": _digest(content), **content}))
+        for options in ({}, {"filesystem": REMOTE}):
+            forget_indexes()
+            dataset = bp.Dataset.open(root, **options)
+            assert plan_dataset(dataset, "x = 204", PlanOptions(cache=PlanCache())).kept == 1, lie
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +15,6 @@ from bloomparquet.planning.cache.plan_cache import PlanCache
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence import section_source
 from bloomparquet.planning.index import lookup
-from bloomparquet.planning.index.manifest import _digest
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import plan_dataset
@@ -99,8 +97,9 @@ def test_segments_are_read_side_by_side(s3: S3Server, small: str, monkeypatch: p
 CHANGES: dict[str, Callable[..., object]] = {"build": bp.build_index, "refresh": bp.refresh_index}
 
 
-@pytest.mark.parametrize("first", CHANGES)
-@pytest.mark.parametrize("second", [*CHANGES, "drop"])
+@pytest.mark.parametrize(
+    ("first", "second"), [("build", "build"), ("build", "refresh"), ("refresh", "build"), ("refresh", "drop")]
+)
 def test_first_of_two_builds_wins(s3: S3Server, small: str, tmp_path: Path, first: str, second: str) -> None:
     """The build that began first ends last."""
     url = s3.url(small)
@@ -169,18 +168,3 @@ def test_a_refused_write_names_another_place(s3: S3Server, small: str, monkeypat
     with pytest.raises(PermissionError, match=r"ACCESS_DENIED .* to=DIRECTORY in Python, --to") as caught:
         bp.build_index(s3.url(small))
     assert caught.value.filename == f"bucket/{small}/{DIRECTORY}"
-
-
-@pytest.mark.parametrize("field", ["bytes", "files", "row_groups", "start_bytes"])
-def test_a_manifest_may_lie_about_the_sizes_of_a_segment(field: str, s3: S3Server, small: str) -> None:
-    bp.build_index(s3.url(small), ["x"])
-    manifest = f"bucket/{small}/{DIRECTORY}/_manifest.json"
-    content = json.loads(s3.filesystem.open_input_file(manifest).read())
-    del content["checksum"]
-    for lie in (-1, 0, 1, 2**62, 10**30, 1.5, "", "512", None, [], {}):
-        for each in content["segments"]:
-            each[field] = lie
-        with s3.filesystem.open_output_stream(manifest) as out:
-            out.write(json.dumps({"checksum": _digest(content), **content}).encode())
-        lookup.forget_indexes()
-        assert Planned(s3, small, f"x = '{text(2)}'").kept == [(f"bucket/{small}/2.parquet", 0)], lie
