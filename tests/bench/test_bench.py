@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.small_queries import ENVIRONMENT
+from tests.support.spark import ENVIRONMENT
 
 _CORE = {
     "index": {"build", "refresh", "index", "no index", "duckdb"},

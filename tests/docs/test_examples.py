@@ -15,8 +15,7 @@ from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 
 from tests.support import files
-from tests.support.small_queries import ENVIRONMENT
-from tests.support.spark import conf
+from tests.support.spark import ENVIRONMENT, conf
 
 pytestmark = pytest.mark.slow
 

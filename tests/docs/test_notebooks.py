@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from tests.support.notebooks import NOTEBOOKS, execute
-from tests.support.small_queries import ENVIRONMENT
+from tests.support.spark import ENVIRONMENT
 
 pytestmark = pytest.mark.slow
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+import linecache
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from random import Random
+from types import FrameType
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.orc
@@ -16,9 +21,42 @@ from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
 from tests.faults.injector import NUMBER, SEED
 from tests.support.filters_in_memory import MIXED, Chunk, Column, encrypted, expected
-from tests.support.interrupts import Line, first_and_last, traced
 
 MEDIUM = 256  # blocks: too many for the first read
+Line = tuple[str, int]
+
+
+@contextmanager
+def traced(part: str, lines: list[Line], at: int | None = None) -> Iterator[None]:
+    """Append each line of files whose path contains `part` to `lines`, before it runs. Raise and catch an interrupt
+    before line number `at`, once, as Ctrl-C makes it."""
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        if part not in frame.f_code.co_filename:
+            return None
+        if event in ("line", "return"):
+            lines.append((frame.f_code.co_filename, frame.f_lineno))
+            if len(lines) - 1 == at:
+                raise KeyboardInterrupt
+        return trace
+
+    sys.settrace(trace)
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    finally:
+        sys.settrace(None)
+
+
+def first_and_last(lines: Sequence[Line]) -> list[int]:
+    """The numbers in `lines` at which each line is run first, second, and last; without ``with``, which is also traced
+    between the end of the block and the exit, where no signal is handled."""
+    at: dict[Line, list[int]] = {}
+    for i, line in enumerate(lines):
+        if not linecache.getline(*line).lstrip().startswith("with "):
+            at.setdefault(line, []).append(i)
+    return sorted({i for each in at.values() for i in (*each[:2], each[-1])})
 
 
 def folded() -> Column:

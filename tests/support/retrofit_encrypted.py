@@ -27,8 +27,6 @@ from tests.support.stored import lacking
 
 ROWS, GROUPS = 300, 3
 N = ROWS * GROUPS
-
-
 IDS = np.random.default_rng(3).choice(1 << 50, N, replace=False) * 2
 TABLE = pa.table({
     "id": IDS,
@@ -37,31 +35,20 @@ TABLE = pa.table({
     "st": pa.array([{"x": int(i) ^ 0x5555} for i in IDS]),
 })  # fmt: skip
 ID, NAME, CITY, X = range(4)  # leaves
-
-
 BLOOM = ["id", "name", "city", "st.x"]
 FOOTER, FIRST, SECOND = b"the-footer's-key", b"key-of-column-id", b"names'-very-key!"
-
-
 ALL = bp.Keys(FOOTER, {"id": FIRST, "name": SECOND})
 WITHOUT_NAME = bp.Keys(FOOTER, {"id": FIRST})
-
-
 WITHOUT_FOOTER = bp.Keys(None, {"id": FIRST, "name": SECOND})
 LARGE = bp.Bloom(0.01, ndv=20_000)
-
-
 FOOTERS = pytest.mark.parametrize("plaintext_footer", [False, True], ids=["sealed", "signed"])
 
 
 def write(path: Path, bloom: Any = None, *, keys: bp.Keys = ALL, plaintext_footer: bool = False, **options: Any) -> str:
     options = {
-        "row_group_size": ROWS,
-        "write_page_index": True,
-        "data_page_size": 500,
-        "write_batch_size": 64,
+        "row_group_size": ROWS, "write_page_index": True, "data_page_size": 500, "write_batch_size": 64,
         "compression": "none",
-    } | options
+    } | options  # fmt: skip
     encryption = Encryption(keys, plaintext_footer=plaintext_footer)
     bp.write_table(TABLE, path, bloom=bloom, encryption=encryption, **options)
     return str(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMo
 """Spark's defaults: it compiles the code of each query."""
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """To compile takes longer than to run a small query that runs once."""
+_OPTIONS = " ".join(f"--conf {name}={value}" for name, value in (FOR_SMALL_QUERIES | INTERPRETED).items())
+ENVIRONMENT = {"PYSPARK_PYTHON": sys.executable, "PYSPARK_SUBMIT_ARGS": f"{_OPTIONS} pyspark-shell"}
+"""The environment of programs that start a Spark of their own, for small queries."""
 
 
 def start(home: Path, **conf: str) -> SparkSession:
