@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import bloomparquet as bp
 from bloomparquet.query.case_mapping import needs_expression_filters
 from bloomparquet.query.evaluate.mask import mask
-from bloomparquet.query.normal_form import normalize
-from bloomparquet.query.predicate import Always, to_sql
+from bloomparquet.query.predicate import to_sql
 from bloomparquet.query.sql.parse import parse_where
 
 X = bp.CaseIn("c", "lower", ["x"])
@@ -44,21 +43,6 @@ def test_other_uses_are_errors_that_quote_them(text: str) -> None:
 def test_only_lower_and_upper_are_cases() -> None:
     with pytest.raises(bp.PlanError, match="'title'; expected 'lower' or 'upper'"):
         bp.CaseIn("c", "title", ["X"])  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("values", "positive", "negative"),
-    [
-        (["x"], X, bp.Not(X)),
-        (["x", None], X, Always(False)),
-        ([None], Always(False), Always(False)),
-        ([], Always(False), Always(True)),
-    ],
-)
-def test_normal_form_has_no_null(values: list[Any], positive: bp.Predicate, negative: bp.Predicate) -> None:
-    predicate = bp.CaseIn("c", "lower", values)
-    assert normalize(predicate) == normalize(~~predicate) == positive
-    assert normalize(~predicate) == negative
 
 
 @pytest.mark.parametrize(
@@ -112,9 +96,3 @@ def test_bytes_that_are_no_text_match_nothing_but_raise_no_error() -> None:
 def test_columns_that_are_no_text_are_an_error(column: pa.Array) -> None:
     with pytest.raises(bp.PlanError, match="column 'c' is of type"):
         mask(X, pa.table({"c": column}))
-
-
-def test_a_missing_column_is_null() -> None:
-    table = pa.table({"d": [1]})
-    assert mask(X, table).to_pylist() == mask(~X, table).to_pylist() == [None]
-    assert mask(bp.Not(bp.CaseIn("c", "lower", [])), table).to_pylist() == [True]

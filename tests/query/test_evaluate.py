@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-import struct
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -89,28 +88,6 @@ def test_mask_agrees_with_the_oracle_for_every_type(kind: str) -> None:
 
 def _evaluate(predicate: Predicate, cells: Any, kind: pa.DataType | None = None, **options: Any) -> list[bool | None]:
     return mask(predicate, pa.table({"a": pa.array(cells, kind)}), **options).to_pylist()
-
-
-def test_nan_is_greatest_and_both_zeros_are_equal():
-    payload = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_0001))[0]
-    cells = [math.nan, payload, math.inf, -0.0, 0.0, None]
-    assert _evaluate(Eq("a", math.nan), cells) == [True, True, False, False, False, None]
-    assert _evaluate(In("a", [math.nan, 0.0]), cells) == [True, True, False, True, True, None]
-    assert _evaluate(Gt("a", math.inf), cells) == [True, True, False, False, False, None]
-    assert _evaluate(Lt("a", math.nan), cells) == [False, False, True, True, True, None]
-    assert _evaluate(Eq("a", -0.0), cells) == [False, False, False, True, True, None]
-
-
-@pytest.mark.parametrize("kind", [pa.int8(), pa.uint8(), pa.int64(), pa.uint64()], ids=str)
-def test_integers_at_the_limits_of_their_type(kind: pa.DataType) -> None:
-    signed = pa.types.is_signed_integer(kind)
-    low, high = (-(2 ** (kind.bit_width - 1)) if signed else 0), 2 ** (kind.bit_width - signed) - 1
-    cells = [low, high, None]
-    for literal in (low - 1, low, low + 0.5, high, high + 1):
-        assert _evaluate(Eq("a", literal), cells, kind) == [low == literal, high == literal, None]
-        assert _evaluate(Lt("a", literal), cells, kind) == [low < literal, high < literal, None]
-        assert _evaluate(LtEq("a", literal), cells, kind) == [low <= literal, high <= literal, None]
-        assert _evaluate(In("a", [literal, literal]), cells, kind) == [low == literal, high == literal, None]
 
 
 def test_big_integers_are_exact_but_in_float_columns():

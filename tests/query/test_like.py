@@ -98,21 +98,3 @@ def test_what_is_not_understood_is_opaque_if_asked(text: str) -> None:
 def test_what_no_engine_understands_stays_an_error(text: str) -> None:
     with pytest.raises(bp.PlanError):
         parse_where(text, partly=True)
-
-
-def test_a_plan_prunes_by_the_conditions_that_it_understands(tmp_path: Path) -> None:
-    """A row group that may hold a matching row is kept, whichever conditions are opaque."""
-    path = write_groups(tmp_path / "x.parquet", [{"a": [i, i + 10], "s": ["x", "yy"]} for i in range(4)], ["a"])
-    kept = {
-        "a = 2 AND reverse(s) = 'yy'": [2], "NOT (a <> 2 OR length(s) = 2)": [2], "length(s) = 9": [0, 1, 2, 3],
-        "a = 2 OR reverse(s) = 'yy'": [0, 1, 2, 3], "a = 2 AND NOT (length(s) = 1 AND a = 11)": [2],
-        "(a = 2 AND initcap(s) = 'x') OR (a = 13 AND s = trim(s))": [2, 3], "a BETWEEN 13 AND length(s)": [3],
-    }  # fmt: skip
-    for where, expected in kept.items():
-        plan = bp.plan(path, where)
-        assert [group.index for group in plan.kept_row_groups()] == expected, where
-        assert "not used: " in repr(plan)
-        with pytest.raises(bp.PlanError, match="cannot use"):
-            bp.read_table(path, where)
-    with pytest.raises(bp.PlanError, match="column 'no' is in none of the files"):
-        bp.plan(path, "no = 2 AND length(s) = 2")

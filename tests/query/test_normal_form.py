@@ -83,14 +83,15 @@ def selected(predicate: Predicate) -> list[bool]:
 
 
 def assert_is_normal(predicate: Predicate, parent: type | None = None) -> None:
+    if isinstance(predicate, Not):
+        assert isinstance(predicate.child, EqNullSafe | StartsWith | Like | CaseIn)
+        predicate = predicate.child
     if isinstance(predicate, Junction):
         assert type(predicate) is not parent
         assert len(predicate.children) > 1
         for child in predicate.children:
             assert not isinstance(child, Always)
             assert_is_normal(child, type(predicate))
-    elif isinstance(predicate, Not):
-        assert isinstance(predicate.child, EqNullSafe | StartsWith | Like | CaseIn)
     else:
         values = getattr(predicate, "values", (getattr(predicate, "value", True),))
         assert values

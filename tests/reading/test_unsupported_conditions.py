@@ -99,6 +99,7 @@ KEPT = {  # the row groups of four that a plan keeps
     "length(word) = 3": 4,
     "NOT length(word) = 3": 4,
     "FALSE AND length(word) = 3": 0,
+    f"(id = {AN_ID} AND initcap(word) = 'x') OR (other = 399 AND word = trim(word))": 2,
 }
 
 
@@ -107,3 +108,5 @@ def test_a_plan_keeps_what_the_rest_of_the_condition_keeps(where: str, tmp_path:
     path = write(tmp_path / "x.parquet", DATA, ["id"], rows_per_group=100)
     for plan in (bp.plan(path, where), bp.Dataset.open(path).plan(where)):
         assert (plan.kept, "not used: " in repr(plan)) == (KEPT[where], True)
+    with pytest.raises(bp.PlanError, match="column 'no' is in none of the files"):
+        bp.plan(path, f"({where}) AND no = 2")
