@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -25,10 +23,6 @@ def header(num_bytes: int = 32, algorithm: int = 1, hashing: int = 1, compressio
 def test_the_header_of_arrow_rs_is_read() -> None:
     assert parse_header(ARROW_RS) == (15, 32)
     assert header() == ARROW_RS
-
-
-def test_a_golden_file_of_another_implementation_is_read(parquet_testing_dir: Path) -> None:
-    assert parse_header((parquet_testing_dir / "bloom_filter.xxhash.bin").read_bytes()) == (16, 1024)
 
 
 @pytest.mark.parametrize("size", [32, 64, 96, 32 * 1023, 2**20, MAX_BITSET_BYTES])

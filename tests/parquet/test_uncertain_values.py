@@ -57,14 +57,6 @@ def test_nan_is_never_pruned(statistics: bool, others: list[float], tmp_path: Pa
     assert bp.read_table(path, bp.Lt("x", math.nan)).num_rows == len(others)
 
 
-def test_a_nan_literal_for_an_integer_column_keeps(tmp_path: Path) -> None:
-    for kind in (pa.int32(), pa.decimal128(5, 2)):
-        path = write(tmp_path / "x.parquet", {"x": pa.array([1, 2], kind)}, ["x"])
-        assert bp.read_table(path, bp.Eq("x", math.nan)).num_rows == 0
-        assert bp.read_table(path, bp.Lt("x", math.nan)).num_rows == 2
-        assert bp.read_table(path, bp.Gt("x", -math.inf)).num_rows == 2
-
-
 @pytest.mark.parametrize("day", [dt.date(1582, 10, 14), dt.date(1000, 1, 1), dt.date(1, 1, 1)])
 def test_dates_before_the_gregorian_calendar_are_never_pruned(day: dt.date, tmp_path: Path) -> None:
     """The file may store them in the Julian calendar, as other days than the reader returns."""
@@ -147,25 +139,3 @@ def test_a_decimal_in_bytes_of_any_width_is_never_pruned(parquet_testing_dir: Pa
     column = pq.read_schema(path).names[0]
     for value in (Decimal(1), Decimal(10**9), Decimal("3.33")):
         assert bp.plan(path, bp.Eq(column, value)).kept == 1
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["int32_decimal", "int64_decimal", "fixed_length_decimal", "fixed_length_decimal_legacy", "byte_array_decimal"],
-)
-def test_decimals_of_other_writers_are_found_by_statistics(name: str, parquet_testing_dir: Path) -> None:
-    path = str(parquet_testing_dir / f"{name}.parquet")
-    column = pq.read_schema(path).names[0]
-    values = pq.read_table(path).column(0).to_pylist()
-    for value in values:
-        assert bp.read_table(path, bp.Eq(column, value)).num_rows == values.count(value)
-
-
-def test_zeros_and_nans_of_another_writer_are_found(parquet_testing_dir: Path) -> None:
-    for name in ("float16_zeros_and_nans", "nan_in_stats"):
-        path = str(parquet_testing_dir / f"{name}.parquet")
-        column = pq.read_schema(path).names[0]
-        values = [value for value in pq.read_table(path).column(0).to_pylist() if value is not None]
-        for value in values:
-            alike = [other for other in values if other == value or (math.isnan(other) and math.isnan(value))]
-            assert bp.read_table(path, bp.Eq(column, float(value))).num_rows == len(alike)

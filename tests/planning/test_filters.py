@@ -11,8 +11,11 @@ import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import Reads, empty_filters, graft_filters, set_filter_location, watch_reads
+from tests.support.core import Reads, empty_filters, graft_filters, watch_reads
 from tests.support.files import filter_offset, write, write_groups
+from tests.support.layout import insert_filters
+
+EVEN = list(range(0, 100, 2))
 
 
 @pytest.fixture
@@ -80,54 +83,17 @@ def test_empty_filter_over_values_is_unusable(size: int, tmp_path: Path, caplog:
 
 
 def test_row_group_without_filter_is_kept(tmp_path: Path) -> None:
-    values = [list(range(0, 100, 2)), list(range(0, 100, 2))]
-    write_groups(tmp_path / "with.parquet", [{"x": group} for group in values], ["x"])
-    write_groups(tmp_path / "without.parquet", [{"x": group} for group in values])
+    write(tmp_path / "with.parquet", {"x": EVEN * 2}, ["x"], rows_per_group=50)
+    write(tmp_path / "without.parquet", {"x": EVEN * 2}, rows_per_group=50)
     plan = bp.plan(tmp_path, "x = 31")
     assert plan.skipped == {"bloom": 2}
     assert {Path(group.path).name for group in plan.kept_row_groups()} == {"without.parquet"}
     assert plan.errors == ()
 
 
-def test_each_row_group_has_its_own_filter(tmp_path: Path) -> None:
-    groups = [[100 * i + 2 * j for j in range(40)] + [10_000, -1] for i in range(6)]
-    for name, part in (("a", groups[:3]), ("b", groups[3:])):
-        write_groups(tmp_path / f"{name}.parquet", [{"x": group} for group in part], ["x"])
-    for i, group in enumerate(groups):
-        plan = bp.plan(tmp_path, bp.Eq("x", group[7]))
-        expected = ("a" if i < 3 else "b", i % 3)
-        assert expected in {(Path(kept.path).stem, kept.index) for kept in plan.kept_row_groups()}
-        assert plan.kept <= 3
-        assert plan.skipped["bloom"] >= 3
-
-
-def test_filter_without_length_in_the_footer_is_used(tmp_path: Path) -> None:
-    values = list(range(0, 200, 2))
-    path = set_filter_location(write(tmp_path / "x.parquet", {"x": values}, ["x"]), length=-1)
-    assert filter_offset(path)[1] is None
-    assert bp.plan(path, "x = 31").skipped == {"bloom": 1}
-    assert all(bp.plan(path, bp.Eq("x", value)).kept == 1 for value in values)
-
-
-def test_filters_before_and_after_row_groups_are_read(tmp_path: Path) -> None:
-    """pyarrow writes filters after all row groups; here, one lies before them."""
-    from tests.support.core import BLOOM_OFFSET, Field, column_metadata, decode, encode, read_footer
-
-    path = write_groups(tmp_path / "x.parquet", [{"x": list(range(0, 100, 2))}, {"x": list(range(0, 100, 2))}], ["x"])
-    data, footer = Path(path).read_bytes(), read_footer(path)
-    offset, length = filter_offset(path)
-    first = data[offset : offset + (length or 0)]
-    metadata = decode(footer)
-    # The first row group's filter goes between the magic and the pages: everything behind it moves by its length.
-    for i in (0, 1):
-        chunk = column_metadata(metadata, i)
-        for number in (9, 11, BLOOM_OFFSET):
-            if number in chunk:
-                chunk[number] = Field(6, chunk[number].value + len(first))
-    column_metadata(metadata, 0)[BLOOM_OFFSET] = Field(6, 4)
-    changed = encode(metadata)
-    body = data[4 : len(data) - 8 - len(footer)]
-    Path(path).write_bytes(data[:4] + first + body + changed + len(changed).to_bytes(4, "little") + b"PAR1")
+@pytest.mark.parametrize("where", ["between", "before", "behind"])
+def test_filters_may_lie_anywhere_between_the_data(where: str, tmp_path: Path) -> None:
+    path = insert_filters(write(tmp_path / "x.parquet", {"x": EVEN * 2}, rows_per_group=50), 256, where=where)
     assert bp.plan(path, "x = 31").skipped == {"bloom": 2}
     assert bp.plan(path, "x = 30").kept == 2
 
@@ -135,9 +101,8 @@ def test_filters_before_and_after_row_groups_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("names", ["ab", "ba"], ids=["first", "last"])
 def test_row_groups_without_filters_are_counted(names: str, tmp_path: Path) -> None:
     """Only one of the files has a filter on `x`, and their schemas differ. Statistics skip the file without `z`."""
-    even = list(range(0, 100, 2))
-    write(tmp_path / f"{names[0]}.parquet", {"x": even, "y": even, "z": even}, ["x", "y"])
-    write(tmp_path / f"{names[1]}.parquet", {"y": even, "x": even}, ["y"])
+    write(tmp_path / f"{names[0]}.parquet", {"x": EVEN, "y": EVEN, "z": EVEN}, ["x", "y"])
+    write(tmp_path / f"{names[1]}.parquet", {"y": EVEN, "x": EVEN}, ["y"])
     for where, expected in (
         ("x = 31", {"x": 1}),
         ("x = 31 OR y = 31", {"x": 1}),

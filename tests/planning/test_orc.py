@@ -246,21 +246,6 @@ def test_a_list_of_values_answers_like_single_values(tmp_path: Path, number: int
         assert {index for _, index in kept(plan)} == {i // 3 for i, each in enumerate(held) if each}
 
 
-def test_conditions_are_combined_within_row_groups(tmp_path: Path) -> None:
-    """Two values in one stripe, but never in one row group."""
-    table = pa.table({"a": [1] * 100 + [3] * 200, "b": [4] * 100 + [6] * 200})
-    path = write(tmp_path / "x.orc", table, bloom_filter_fpp=1e-9)
-    for keep_bounds in (True, False):
-        assert bp.plan(path, "a = 1 AND b = 6").kept == 0
-        assert bp.plan(path, "a = 1 AND b = 4").kept == 1
-        assert bp.plan(path, "a = 2 OR b = 5").kept == 0
-        assert bp.plan(path, "a = 2 OR b = 6").kept == 1
-        assert bp.plan(path, "NOT (a <> 1 OR b <> 6)").kept == 0
-        assert bp.plan(path, "a NOT IN (1, 3)").kept == (0 if keep_bounds else 1)
-        assert bp.plan(path, "a NOT IN (1)").kept == 1
-        drop_statistics(path)
-
-
 def test_bounds_of_a_stripe_serve_row_groups_that_have_none(tmp_path: Path) -> None:
     path = write(
         tmp_path / "x.orc", pa.table({"x": [i * 2 for i in range(600)], "d": [Decimal(i) for i in range(600)]})
