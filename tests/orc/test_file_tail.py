@@ -89,25 +89,16 @@ def test_an_entry_without_statistics_is_none(tmp_path: Path) -> None:
     assert file.statistics("c0") == (None,)
 
 
-def longer_stream(message: Any) -> None:
-    message.streams[0].length = 2**40
-
-
-def many_streams(message: Any) -> None:
-    for _ in range(2):
-        message.streams.add(kind=ROW_INDEX, column=1, length=0)
-
-
-def data_beyond_the_stripe(message: Any) -> None:
-    message.streams.add(kind=1, column=1, length=2**63)
-
-
-def too_many_encodings(message: Any) -> None:
-    for _ in range(5):
-        message.columns.add()
-
-
-@pytest.mark.parametrize("change", [longer_stream, many_streams, data_beyond_the_stripe, too_many_encodings])
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda message: setattr(message.streams[0], "length", 2**40),
+        lambda message: [message.streams.add(kind=ROW_INDEX, column=1, length=0) for _ in range(2)],
+        lambda message: message.streams.add(kind=1, column=1, length=2**63),
+        lambda message: [message.columns.add() for _ in range(5)],
+    ],
+    ids=["longer stream", "many streams", "data beyond the stripe", "too many encodings"],
+)
 def test_a_wrong_stripe_footer_is_a_format_error(tmp_path: Path, change: Callable[[Any], None]) -> None:
     with pytest.raises(FormatError, match="the footer of stripe 0"):
         OrcFile.open(forge(tmp_path / "f", {(ROW_INDEX, 1): row_index()}, stripe_footer=change))

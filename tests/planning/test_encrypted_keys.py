@@ -19,6 +19,17 @@ def _empty_cache() -> None:
     process_cache.clear()
 
 
+class Retriever:
+    """Gives the keys that it holds, and notes its requests."""
+
+    def __init__(self, held: dict[bytes, bytes]) -> None:
+        self.held, self.requests = held, list[bytes]()
+
+    def __call__(self, metadata: bytes) -> bytes:
+        self.requests.append(metadata)
+        return self.held[metadata]
+
+
 def test_a_failed_key_is_requested_again(tmp_path: Path) -> None:
     path = write(tmp_path / "x.parquet", footer_key_metadata=b"kf", column_key_metadata={"id": b"ka", "text": b"kb"})
     held = {b"kf": FOOTER, b"kb": OTHER}
@@ -37,21 +48,14 @@ def test_a_failed_key_is_requested_again(tmp_path: Path) -> None:
 
 
 def test_each_key_of_a_file_is_requested_once(tmp_path: Path) -> None:
-    requests: list[bytes] = []
     for i in range(3):
         write(tmp_path / f"{i}.parquet", footer_key_metadata=b"kf", column_key_metadata={"id": b"ka", "text": b"kb"})
-
-    def retrieve(metadata: bytes) -> bytes:
-        requests.append(metadata)
-        return {b"kf": FOOTER, b"ka": OWN, b"kb": OTHER}[metadata]
-
-    keys = bp.Keys(retriever=retrieve)
+    retriever = Retriever({b"kf": FOOTER, b"ka": OWN, b"kb": OTHER})
+    keys = bp.Keys(retriever=retriever)
     bp.plan(tmp_path, "id = 7", keys=keys)
-    assert sorted(requests) == [b"ka"] * 3 + [b"kf"] * 3, (
-        "the key of a column that the query does not use is not requested"
-    )
+    assert sorted(retriever.requests) == [b"ka"] * 3 + [b"kf"] * 3, "no key of a column that the query does not use"
     bp.plan(tmp_path, "id = 9", keys=keys)
-    assert len(requests) == 6
+    assert len(retriever.requests) == 6
 
 
 @pytest.mark.parametrize("where", [None, "id = 8"])
@@ -92,29 +96,19 @@ def test_keys_are_requested_for_selected_files_only(tmp_path: Path) -> None:
     for i in range(3):
         names = {"id": b"k%d" % i, "text": b"k%d" % i}
         write(tmp_path / f"{i}.parquet", first=i * GROUPS * ROWS, footer_key_metadata=b"kf", column_key_metadata=names)
-    requests = list[bytes]()
-
-    def retrieve(metadata: bytes) -> bytes:
-        requests.append(metadata)
-        return FOOTER if metadata == b"kf" else OWN
-
-    keys = bp.Keys(retriever=retrieve)
+    retriever = Retriever({b"kf": FOOTER, b"k0": OWN, b"k1": OWN, b"k2": OWN})
+    keys = bp.Keys(retriever=retriever)
     bp.plan(tmp_path, "at = 7", keys=keys)
-    requests.clear()
+    retriever.requests.clear()
     assert bp.plan([tmp_path / "2.parquet"], "id = 7", keys=keys).kept == 0
-    assert set(requests) <= {b"kf", b"k2"}
+    assert set(retriever.requests) <= {b"kf", b"k2"}
 
 
 def test_a_denied_key_is_requested_once_for_each_file(tmp_path: Path) -> None:
     for name, first in (("a", 0), ("b", GROUPS * ROWS)):
         write(tmp_path / f"{name}.parquet", first=first, footer_key_metadata=b"kf", column_key_metadata={"id": b"ka"})
-    held, requests = {b"kf": FOOTER, b"ka": OWN}, list[bytes]()
-
-    def retrieve(metadata: bytes) -> bytes:
-        requests.append(metadata)
-        return held[metadata]
-
-    keys = bp.Keys(retriever=retrieve)
+    retriever = Retriever({b"kf": FOOTER, b"ka": OWN})
+    held, requests, keys = retriever.held, retriever.requests, bp.Keys(retriever=retriever)
     where = "(id = 7 OR id > 100000) AND (id < 5 OR id = 9)"
     assert bp.plan(tmp_path / "a.parquet", where, keys=keys).kept == 0
     requests.clear()

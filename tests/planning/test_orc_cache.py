@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +15,7 @@ import bloomparquet as bp
 from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.dataset import Dataset
 from bloomparquet.planning.evidence.formats import FileFormat
-from tests.support.disk_cache import cache_files, cache_in, restart, use_disk
+from tests.support.disk_cache import cache_files, restart, use_disk
 from tests.support.orc_rewriting import drop_statistics, write
 
 WHERE = "a = 500000000001"
@@ -53,12 +52,6 @@ def test_files_of_two_formats_are_an_error_even_if_cached(files: list[str], tmp_
             bp.plan(declared, WHERE)
 
 
-@pytest.fixture
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The directory in which the plans of a test cache what they read."""
-    yield from cache_in(tmp_path_factory.mktemp("cache"))
-
-
 PREDICATES = (
     "a = 500000000001", "a IN (1, 3, 500000000001)", "a < 7 OR a IS NULL", "t = TIMESTAMP '2001-01-01'", "s = 'x'",
 )  # fmt: skip
@@ -67,7 +60,8 @@ PREDICATES = (
 @pytest.fixture
 def mixed(tmp_path: Path) -> Path:
     """Files of three columns; half of them have no bounds."""
-    values = random.Random(2)
+    values, root = random.Random(2), tmp_path / "data"
+    root.mkdir()
     for number in range(4):
         table = pa.table(
             {
@@ -76,10 +70,10 @@ def mixed(tmp_path: Path) -> Path:
                 "s": [f"s{values.randrange(9)}" if values.randrange(5) else None for _ in range(600)],
             }
         )
-        path = write(tmp_path / f"{number}.orc", table, stripe=200, stride=50)
+        path = write(root / f"{number}.orc", table, stripe=200, stride=50)
         if number % 2:
             drop_statistics(path)
-    return tmp_path
+    return root
 
 
 def test_a_new_process_reads_nothing_again(mixed: Path, directory: Path) -> None:

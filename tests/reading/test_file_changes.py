@@ -57,10 +57,10 @@ def changing_when_planned(monkeypatch: pytest.MonkeyPatch, path: Path, kind: str
     monkeypatch.setattr(scan, "plan_dataset", plan)
 
 
-@pytest.mark.parametrize("options", [{}, {"skip_corrupt": True}], ids=["", "skip_corrupt"])
+@pytest.mark.parametrize("options", [{}, {"where": None}, {"skip_corrupt": True}], ids=["", "full", "skip_corrupt"])
 @pytest.mark.parametrize("kind", CHANGES)
 def test_a_kept_file_changed_after_the_plan_is_an_error(
-    path: Path, kind: str, options: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+    path: Path, kind: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes.write(path, KEPT, "a")
     changing_when_planned(monkeypatch, path, kind, KEPT)
@@ -68,14 +68,6 @@ def test_a_kept_file_changed_after_the_plan_is_an_error(
         read(path, **options)
     if kind != "deleted":
         assert read(path) == changes.after(kind, KEPT)
-
-
-@pytest.mark.parametrize("kind", CHANGES)
-def test_a_file_changed_before_a_full_read_is_an_error(path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes.write(path, KEPT, "a")
-    changing_when_planned(monkeypatch, path, kind, KEPT)
-    with pytest.raises(ERRORS, match=rf"{path.name}.*({CHANGED}|No such file)"):
-        read(path, None)
 
 
 @pytest.mark.parametrize("kind", CHANGES)
