@@ -6,11 +6,10 @@ import datetime as dt
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support import interop
+from tests.support import files, interop
 from tests.support.interop import Kind
 
 COLUMNS = {name: kind for name, kind in interop.TYPES.items() if name not in ("decimal_20_2", "uuid_bytes")}
@@ -28,9 +27,7 @@ VERSION_1 = {
 
 
 def write(path: Path, columns: dict[str, Kind], **options: object) -> str:
-    bloom = {column: {"ndv": 512, "fpp": 0.01} for column in columns}
-    pq.write_table(interop.table(columns), path, row_group_size=interop.ROWS, bloom_filter_options=bloom, **options)
-    return str(path)
+    return files.write(path, interop.table(columns), list(columns), rows_per_group=interop.ROWS, **options)
 
 
 @pytest.fixture(scope="module")
@@ -89,14 +86,8 @@ def test_filter_skips_without_statistics(folder: Path) -> None:
 def test_int96_of_arrow_proves_nothing(folder: Path, metadata: dict[str, str] | None) -> None:
     """Only Spark writes one encoding per instant. Arrow copies key-value metadata, so a file may look like Spark's."""
     kind = interop.timestamp("us", "UTC")
-    path = str(folder / "int96.parquet")
-    pq.write_table(
-        interop.table({"at": kind}).replace_schema_metadata(metadata),
-        path,
-        row_group_size=interop.ROWS,
-        use_deprecated_int96_timestamps=True,
-        bloom_filter_options={"at": {"ndv": 512}},
-    )
+    path, table = str(folder / "int96.parquet"), interop.table({"at": kind}).replace_schema_metadata(metadata)
+    files.write(path, table, ["at"], rows_per_group=interop.ROWS, use_deprecated_int96_timestamps=True)
     assert interop.filtered_columns(path) == {"at"}
     assert interop.physical(path, "at") == "INT96"
     for literals in (*kind.literals, kind.absent):
@@ -104,49 +95,34 @@ def test_int96_of_arrow_proves_nothing(folder: Path, metadata: dict[str, str] | 
 
 
 def test_elements_of_lists_and_maps_prove_nothing(folder: Path) -> None:
-    path = folder / "repeated.parquet"
     data = pa.table(
         {"list": pa.array([[1, 2], [3]]), "map": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))}
     )
     leaves = ["list.list.element", "map.key_value.key", "map.key_value.value"]
-    pq.write_table(data, path, bloom_filter_options={leaf: {"ndv": 10} for leaf in leaves})
-    assert interop.filtered_columns(str(path)) == set(leaves)
-    interop.assert_keeps_all(str(path), "list.list.element", [1, 2, 3, 4])
-    interop.assert_keeps_all(str(path), "map.key_value.key", ["a", "z"])
+    path = files.write(folder / "repeated.parquet", data, leaves)
+    assert interop.filtered_columns(path) == set(leaves)
+    interop.assert_keeps_all(path, "list.list.element", [1, 2, 3, 4])
+    interop.assert_keeps_all(path, "map.key_value.key", ["a", "z"])
 
 
 def test_column_of_nulls_has_an_empty_filter(folder: Path) -> None:
-    path = folder / "nulls.parquet"
-    pq.write_table(
-        pa.table({"all_null": pa.nulls(5, pa.int64()), "id": range(5)}),
-        path,
-        bloom_filter_options={"all_null": {"ndv": 10}, "id": {"ndv": 10}},
-    )
-    assert bp.plan(str(path), bp.Eq("all_null", 1)).kept == 0
-    assert bp.plan(str(path), bp.IsNull("all_null")).kept == 1
-    assert bp.plan(str(path), bp.EqNullSafe("all_null", None)).kept == 1
+    path = files.write(folder / "nulls.parquet", {"n": pa.nulls(5, pa.int64()), "id": range(5)}, ["n", "id"])
+    for where, kept in ((bp.Eq("n", 1), 0), (bp.IsNull("n"), 1), (bp.EqNullSafe("n", None), 1)):
+        assert bp.plan(path, where).kept == kept
 
 
 @pytest.mark.parametrize("with_statistics", [True, False])
 def test_zero_is_found_under_either_sign(folder: Path, with_statistics: bool) -> None:
     path = folder / f"zeros_{with_statistics}.parquet"
-    bloom = {column: {"ndv": 10} for column in interop.ZEROS}
-    pq.write_table(pa.table(interop.ZEROS), path, bloom_filter_options=bloom, write_statistics=with_statistics)
+    files.write(path, interop.ZEROS, list(interop.ZEROS), write_statistics=with_statistics)
     interop.assert_finds_zeros(str(path))
-
-
-def test_float16_zero_is_found_under_either_sign(folder: Path) -> None:
-    path = str(folder / "half.parquet")
-    data = pa.table({"x": pa.array([-0.0, -1.0, 1.0], pa.float16())})
-    pq.write_table(data, path, bloom_filter_options={"x": {"ndv": 10}})
-    interop.assert_keeps_all(path, "x", [0.0, -0.0, 0, float("nan")])
-    assert interop.reasons(path, bp.Eq("x", 0.5)) == ["bloom"]
+    files.write(path, {"x": pa.array([-0.0, -1.0, 1.0], pa.float16())}, ["x"], write_statistics=with_statistics)
+    interop.assert_keeps_all(str(path), "x", [0.0, -0.0, 0, float("nan")])
+    assert interop.reasons(str(path), bp.Eq("x", 0.5)) == ["bloom"]
 
 
 def test_values_longer_than_truncated_bounds_are_found(folder: Path) -> None:
-    path = folder / "long.parquet"
-    pq.write_table(pa.table(interop.LONG), path, bloom_filter_options={column: {"ndv": 50} for column in interop.LONG})
-    interop.assert_finds_long_values(str(path))
+    interop.assert_finds_long_values(files.write(folder / "long.parquet", interop.LONG, list(interop.LONG)))
 
 
 def test_values_outside_the_type_match_nothing(written: str) -> None:

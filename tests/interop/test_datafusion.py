@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support import interop
+from tests.support import files, interop
 
 datafusion = pytest.importorskip("datafusion")
 
@@ -99,21 +99,14 @@ AGREED = {
 
 @pytest.mark.parametrize("column", AGREED)
 def test_datafusion_skips_the_same_row_groups(folder: Path, column: str) -> None:
-    path = folder / f"arrow_{column}.parquet"
-    kind = AGREED[column]
-    bloom = {column: {"ndv": 200, "fpp": 0.05}}
-    pq.write_table(
-        interop.table({column: kind}),
-        path,
-        row_group_size=interop.ROWS,
-        bloom_filter_options=bloom,
-        store_decimal_as_integer=True,
-    )
+    kind, bloom = AGREED[column], {column: {"ndv": 200, "fpp": 0.05}}
+    path, table = folder / f"arrow_{column}.parquet", interop.table({column: kind})
+    files.write(path, table, bloom, rows_per_group=interop.ROWS, store_decimal_as_integer=True)
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.register_parquet("files", str(path))
     ours, theirs = [], []
     for literal in [*kind.literals[0][::64], *kind.absent[::20]]:
-        ours.append(bp.plan(str(path), bp.Eq(column, literal)).skipped["bloom"])
+        ours.append(bp.plan(path, bp.Eq(column, literal)).skipped["bloom"])
         theirs.append(pruned_by_filter(context, f"SELECT * FROM files WHERE {column} = {as_sql(literal)}"))
     assert ours == theirs
     assert {1, 2} <= set(ours), "no false positive to agree on"

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support import interop
+from tests.support import files, interop
 from tests.support.core import kept_indexes
 from tests.support.interop import Kind
 
@@ -85,18 +85,14 @@ def test_which_types_have_a_filter(written: str, version_2: str) -> None:
     assert interop.filtered_columns(written) == set(COLUMNS)
     assert interop.filtered_columns(version_2) == set(COLUMNS)
     assert {column: interop.physical(written, column) for column in STORED_AS} == STORED_AS
+    for column, kind in WITHOUT_FILTER.items():
+        interop.assert_keeps_all(written, column, [*kind.literals[0][::64], *kind.absent[::64]])
 
 
 @pytest.mark.parametrize("column", COLUMNS)
 def test_filters_of_every_type_are_used(written: str, version_2: str, column: str) -> None:
     interop.assert_filters_are_used(written, column, COLUMNS[column])
     interop.assert_same_bits(version_2, column, COLUMNS[column])
-
-
-@pytest.mark.parametrize("column", WITHOUT_FILTER)
-def test_without_filters_everything_is_kept(written: str, column: str) -> None:
-    kind = WITHOUT_FILTER[column]
-    interop.assert_keeps_all(written, column, [*kind.literals[0][::64], *kind.absent[::64]])
 
 
 def test_no_filter_for_mostly_distinct_values_or_enums(connection: Any, folder: Path) -> None:
@@ -123,13 +119,7 @@ def test_special_values_are_found(
 
 def test_nan_counts_are_used(connection: Any, tmp_path: Path) -> None:
     nan = float("nan")
-    groups: list[list[float | None]] = [
-        [1.0, 2.0, None, -0.0],
-        [1.0, nan, 2.0, None],
-        [nan] * 4,
-        [None] * 4,
-        [7.0, 9.0, 7.0, 7.0],
-    ]
+    groups: list[list[float | None]] = [[1, 2, None, -0.0], [1, nan, 2, None], [nan] * 4, [None] * 4, [7, 9, 7, 7]]
     values = [value for group in groups for value in group * 512]
     connection.register("numbers", pa.table({"d": pa.array(values), "f": pa.array(values, pa.float32())}))
     path = str(tmp_path / "nan.parquet")
@@ -175,16 +165,8 @@ KINDS = {column: kind for column, (kind, _) in PROBED.items()}
 
 @pytest.fixture(scope="module")
 def of_arrow(folder: Path) -> str:
-    path = folder / "arrow.parquet"
-    bloom = {column: {"ndv": 512, "fpp": 0.05} for column in KINDS}
-    pq.write_table(
-        interop.table(KINDS),
-        path,
-        row_group_size=interop.ROWS,
-        bloom_filter_options=bloom,
-        store_decimal_as_integer=True,
-    )
-    return str(path)
+    options: Any = {"rows_per_group": interop.ROWS, "fpp": 0.05, "store_decimal_as_integer": True}
+    return files.write(folder / "arrow.parquet", interop.table(KINDS), list(KINDS), **options)
 
 
 @pytest.fixture(scope="module")

@@ -100,12 +100,10 @@ def by_duckdb(events: Any, where: str) -> list[int]:
 
 
 def by_polars(events: Any, where: str) -> list[int]:
-    frame = pl.scan_pyarrow_dataset(events)
-    where = where.replace("tz = TIMESTAMP", "tz = TIMESTAMPTZ")
-    found: list[int] = (
-        pl.SQLContext(events=frame).execute(f"SELECT id FROM events WHERE {where}").collect()["id"].to_list()
-    )
-    return found
+    context = pl.SQLContext(events=pl.scan_pyarrow_dataset(events))
+    query = f"SELECT id FROM events WHERE {where.replace('tz = TIMESTAMP', 'tz = TIMESTAMPTZ')}"
+    ids: list[int] = context.execute(query).collect()["id"].to_list()
+    return ids
 
 
 def by_datafusion(events: Any, where: str) -> list[int]:

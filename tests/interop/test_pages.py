@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROWS = 2_500
 
 
-@pytest.mark.parametrize("codec", ["uncompressed", "snappy", "zstd", "lz4"])
+@pytest.mark.parametrize("codec", ["snappy", "lz4"])
 def test_polars(tmp_path: Path, codec: str) -> None:
     nested = nested_table(ROWS).drop_columns(["map"])  # polars has no maps
     for name, table in {"flat": flat_table(ROWS), "nested": nested}.items():
@@ -30,7 +30,7 @@ def test_polars(tmp_path: Path, codec: str) -> None:
         assert check_file(path) > 0.3  # lists have pages of version 1
 
 
-@pytest.mark.parametrize("options", ["", ", PARQUET_VERSION V2", ", CODEC zstd", ", CODEC lz4_raw"])
+@pytest.mark.parametrize("options", ["", ", PARQUET_VERSION V2", ", CODEC lz4_raw"])
 def test_duckdb(tmp_path: Path, options: str) -> None:
     tables = {"flat": flat_table(ROWS), "nested": nested_table(ROWS)}
     if "V2" in options:  # pyarrow cannot read its INT32
@@ -44,9 +44,7 @@ def test_duckdb(tmp_path: Path, options: str) -> None:
         assert check_file(path) > 0.3
 
 
-@pytest.mark.parametrize(
-    ("codec", "version"), [("uncompressed", "1.0"), ("snappy", "1.0"), ("uncompressed", "2.0"), ("zstd(3)", "2.0")]
-)
+@pytest.mark.parametrize(("codec", "version"), [("uncompressed", "1.0"), ("zstd(3)", "2.0")])
 def test_datafusion(tmp_path: Path, codec: str, version: str) -> None:
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.sql("SET datafusion.execution.parquet.write_batch_size = 100").collect()
@@ -69,9 +67,7 @@ def test_fastparquet(tmp_path: Path) -> None:
     assert check_file(path) > 0.8
 
 
-@pytest.mark.parametrize(
-    ("codec", "version"), [("snappy", "v1"), ("zstd", "v1"), ("lz4", "v2"), ("snappy", "v2"), ("gzip", "v2")]
-)
+@pytest.mark.parametrize(("codec", "version"), [("zstd", "v1"), ("lz4", "v2"), ("gzip", "v2")])
 def test_spark(spark: SparkSession, tmp_path: Path, codec: str, version: str) -> None:
     for name, table in {"flat": flat_table(ROWS), "nested": nested_table(ROWS)}.items():
         source, target = tmp_path / f"{name}.parquet", str(tmp_path / name)

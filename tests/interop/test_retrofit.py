@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,14 +48,6 @@ def make(rows: int = GROUPS * ROWS) -> pa.Table:
 TABLE = make()
 
 
-def by_pyarrow(path: str) -> None:
-    pq.write_table(TABLE, path, row_group_size=ROWS, write_page_index=True)
-
-
-def by_pyarrow_v2(path: str) -> None:
-    pq.write_table(TABLE, path, row_group_size=ROWS, data_page_version="2.0", version="1.0", compression="zstd")
-
-
 def by_duckdb(path: str) -> None:
     with duckdb.connect() as connection:
         connection.register("made", TABLE)
@@ -69,10 +62,6 @@ def by_datafusion(path: str) -> None:
     ).collect()
 
 
-def by_polars(path: str) -> None:
-    polars.from_arrow(TABLE).write_parquet(path, row_group_size=ROWS)
-
-
 def by_fastparquet(path: str) -> None:
     fastparquet = pytest.importorskip("fastparquet")
     frame = TABLE.drop_columns(["day", "price"]).to_pandas()
@@ -81,11 +70,13 @@ def by_fastparquet(path: str) -> None:
 
 
 WRITERS: dict[str, Callable[[str], None]] = {
-    "pyarrow": by_pyarrow,
-    "pyarrow, version 2 pages": by_pyarrow_v2,
+    "pyarrow": lambda path: pq.write_table(TABLE, path, row_group_size=ROWS, write_page_index=True),
+    "pyarrow, version 2 pages": lambda path: pq.write_table(
+        TABLE, path, row_group_size=ROWS, data_page_version="2.0", version="1.0", compression="zstd"
+    ),
     "DuckDB": by_duckdb,
     "DataFusion": by_datafusion,
-    "polars": by_polars,
+    "polars": lambda path: polars.from_arrow(TABLE).write_parquet(path, row_group_size=ROWS),
     "fastparquet": by_fastparquet,
 }
 
@@ -131,24 +122,6 @@ def test_every_writers_files_keep_rows_and_are_skipped(tmp_path: Path, writer: s
         assert pruned_by_filter(context, f"SELECT * FROM file WHERE text = 'key {key:06}'") >= groups - plan.kept - 1
 
 
-_UNKNOWN = (
-    "float16", "decimal32", "decimal64", "decimal256", "date64", "fixed_33", "json", "uuid_bytes", "utc_ns",
-    "berlin_us",
-)  # fmt: skip
-KINDS = {
-    name: kind
-    for name, kind in interop.TYPES.items()
-    if name not in _UNKNOWN and not name.startswith(("large", "dictionary", "struct")) and name[-5:] != "_view"
-    if name[-2:] != "_s"
-}
-
-
-def present(column: str) -> list[Any]:
-    """Arrow scalars of stored values, from both row groups."""
-    array = interop.table({column: KINDS[column]}).column(column).drop_null()
-    return [array[i] for i in (0, 1, 2, 100, 300, len(array) // 2, len(array) - 3, len(array) - 1)]
-
-
 ZEROS = pa.table({"double": [-0.0, -1.0, 1.0] * 3, "float": pa.array([-0.0, -1.0, 1.0] * 3, pa.float32())})
 
 
@@ -168,9 +141,6 @@ def test_every_engine_finds_zero_under_either_sign(tmp_path: Path) -> None:
     pq.write_table(pa.table({"v": [float("nan"), 1.0]}), with_nan, write_statistics=False)
     add_filters(with_nan, bloom="v")
     assert duckdb.sql(f"SELECT count(*) FROM read_parquet('{with_nan}') WHERE v = 'nan'::DOUBLE").fetchall() == [(1,)]
-
-
-# Spark, which is parquet-java.
 
 
 def rows_scanned(frame: Any) -> tuple[list[Any], int]:
@@ -220,21 +190,19 @@ def test_spark_reads_only_row_groups_that_may_match(spark: SparkSession, of_spar
 def test_spark_finds_the_same_rows_of_every_type(spark: SparkSession, tmp_path: Path) -> None:
     columns = ["int8", "int16", "int32", "int64", "uint8", "uint32", "float32", "float64", "date32", "timestamp_us",
                "utc_ms", "string", "decimal_5_2", "decimal_18_4", "decimal_20_2", "decimal_38_10"]  # fmt: skip
-    from pyspark.sql import functions
+    from pyspark.sql import DataFrame, functions
 
     without, filtered = str(tmp_path / "without.parquet"), str(tmp_path / "with.parquet")
-    pq.write_table(interop.table({column: KINDS[column] for column in columns}), without, row_group_size=interop.ROWS)
+    table = interop.table({column: interop.TYPES[column] for column in columns})
+    pq.write_table(table, without, row_group_size=interop.ROWS)
     add_filters(without, filtered, bloom=columns)
     types = {field.name: field.dataType for field in spark.read.parquet(filtered).schema.fields}
     frame, queries, expected = spark.read.parquet(filtered), [], []
     for column in columns:
-        last = present(column)[-1].as_py()  # in the second row group alone
+        last = table[column].drop_null()[-1].as_py()  # in the second row group alone
         text = str(last).removesuffix("+00:00") if isinstance(last, (Decimal, dt.datetime)) else last
         wanted = functions.col(column) == functions.lit(text).cast(types[column])
         queries.append(frame.where(wanted).agg(functions.count("*")))
-        expected.append(pq.read_table(without)[column].to_pylist().count(last))
-    union = queries[0]
-    for query in queries[1:]:
-        union = union.unionAll(query)
-    assert [row[0] for row in union.collect()] == expected
+        expected.append(table[column].to_pylist().count(last))
+    assert [row[0] for row in reduce(DataFrame.unionAll, queries).collect()] == expected
     assert min(expected) > 0
