@@ -51,9 +51,6 @@ class ReferenceFilter:
         return b"".join(word.to_bytes(4, "little") for block in self.blocks for word in block)
 
 
-# --- the bits are those of the other implementations
-
-
 def test_a_filter_of_parquet_java_holds_a0_to_a9() -> None:
     hashes = xxh64_bytes([f"a{digit}".encode() for digit in range(10)])
     assert SplitBlockBloomFilter.from_bytes(A0_TO_A9).check(hashes).all()
@@ -82,9 +79,6 @@ def test_every_way_of_inserting_sets_the_same_bits(n_blocks: int, count: int) ->
     np.bitwise_or.at(expected, block_index(hashes, n_blocks), block_mask(hashes))
     for shaped in (hashes, hashes[:, np.newaxis]):
         assert filled(n_blocks, shaped).to_bytes() == expected.tobytes()
-
-
-# --- false is a proof
 
 
 @given(st.integers(1, 40), st.integers(0, 5), hash_lists)
@@ -122,9 +116,6 @@ def test_check_is_right_at_chunk_borders(count: int) -> None:
     assert made.check(values(0, count)).tolist() == expected.tolist()
 
 
-# --- many filters at once
-
-
 @given(st.lists(st.integers(1, 5000), min_size=1, max_size=5), st.lists(st.integers(0, 2**64 - 1), min_size=1))
 def test_many_filters_at_once_check_like_each_alone(counts: list[int], listed: list[int]) -> None:
     hashes = np.array(listed, dtype=np.uint64)
@@ -133,9 +124,6 @@ def test_many_filters_at_once_check_like_each_alone(counts: list[int], listed: l
     assert index.shape == (len(counts), len(hashes))
     fetched = np.stack([each.blocks[row] for each, row in zip(filters, index)])
     assert check_blocks(fetched, block_mask(hashes)).tolist() == [each.check(hashes).tolist() for each in filters]
-
-
-# --- memory
 
 
 @pytest.mark.parametrize("offset", [0, 1, 4, 15, 16])
@@ -169,9 +157,6 @@ def test_inserting_does_not_change_derived_filters() -> None:
     assert [copy.to_bytes() for copy in copies] == [before] * 3
     with pytest.raises(ValueError, match="read-only"):
         made.blocks[0, 0] = 1
-
-
-# --- what is refused
 
 
 @pytest.mark.parametrize("size", [0, 1, 31, 33, 63, 1000])

@@ -44,9 +44,6 @@ def test_no_value_of_a_long_list_is_left_out(n_blocks: int, at: int) -> None:
     assert column.ask([0], [2_001 + at], [5_000]) == [False]
 
 
-# --- what is read
-
-
 @pytest.mark.parametrize("blocks", [1, 4, 127, 128, 129, 500, 512, 513])
 @pytest.mark.parametrize("has_length", [True, False])
 def test_the_first_read_takes_the_header_and_small_bitsets(blocks: int, has_length: bool) -> None:
@@ -123,9 +120,6 @@ def test_a_filter_is_read_whole_once_its_blocks_cost_as_much(monkeypatch: pytest
         assert column.ask_all(value) == [False, False]
         lookups.append(whole in column.storage.take_reads())
     assert [i for i, is_whole in enumerate(lookups, 1) if is_whole] == [n_lookups]
-
-
-# --- filters in which few bits or none are set
 
 
 @pytest.mark.parametrize("block", BLOCKS)

@@ -1,5 +1,4 @@
-"""Tests of Arrow columns against literals at the edges of each type: infinities, NaN, both zeros, integers beyond a
-type, and lists of literals that are much longer than a batch."""
+"""Comparisons of Arrow columns with literals at the edges of each type, and with lists longer than a batch."""
 
 from __future__ import annotations
 

@@ -83,9 +83,6 @@ def test_mask_agrees_with_the_oracle_for_every_type(kind: str) -> None:
     check()
 
 
-# ---- single cases ----
-
-
 def _evaluate(predicate: Predicate, cells: Any, kind: pa.DataType | None = None, **options: Any) -> list[bool | None]:
     return mask(predicate, pa.table({"a": pa.array(cells, kind)}), **options).to_pylist()
 

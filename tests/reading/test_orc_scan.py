@@ -58,12 +58,6 @@ def test_files_by_other_writers_are_read(orc_examples_dir: Path) -> None:
     where = f"_col3 = {row['_col3']} AND _col7 = '{row['_col7']}'"
     matching = [other for other in expected if (other["_col3"], other["_col7"]) == (row["_col3"], row["_col7"])]
     assert bp.read_table(over1k, where)["_col0"].to_pylist() == [other["_col0"] for other in matching]
-    bad = orc_examples_dir / "bad_bloom_filter_1.6.0.orc"
-    assert bp.read_table(bad, "id = 18000000000").to_pydict() == {"id": [18000000000], "name": ["Mike"]}
-    assert bp.read_table(bad)["id"].to_pylist() == [0, 1, 2, 3, 18000000000]
-
-
-# --- types
 
 
 @pytest.mark.parametrize(
@@ -128,9 +122,6 @@ def test_unions_and_empty_structs_are_returned(tmp_path: Path) -> None:
     assert bp.read_table(tmp_path, "x = 2").to_pydict() == {"u": ["b", None], "e": [None, None], "x": [2, 2]}
 
 
-# --- storage and damage
-
-
 def test_a_damaged_stripe_is_an_error_naming_the_file(tmp_path: Path) -> None:
     path = Path(write(tmp_path / "x.orc", {"x": [f"{i:x}" * 7 for i in range(5000)]}, compression="zlib"))
     (stripe,) = bp.plan(path).kept_row_groups()
@@ -140,9 +131,6 @@ def test_a_damaged_stripe_is_an_error_naming_the_file(tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(bp.FormatError, match=r"x\.orc: stripe 0: pyarrow cannot read it"):
         bp.read_table(path, "x = 'a'")
-
-
-# --- reports and the command line
 
 
 def test_stripes_of_one_remote_file_are_read_side_by_side(tmp_path: Path) -> None:

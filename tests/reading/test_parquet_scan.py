@@ -35,9 +35,6 @@ def test_rows_come_in_the_order_of_files(tmp_path: Path) -> None:
     assert bp.read_table([tmp_path / "20.parquet", tmp_path / "00.parquet"], "x <> 1")["x"].to_pylist() == [20, 21, 0]
 
 
-# --- names and types
-
-
 def test_files_may_differ_in_the_case_of_a_name(tmp_path: Path) -> None:
     write(tmp_path / "1.parquet", {"id": [1]})
     write(tmp_path / "2.parquet", {"ID": [1]})
