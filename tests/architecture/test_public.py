@@ -5,10 +5,6 @@ from __future__ import annotations
 import inspect
 import os
 import re
-import shutil
-import subprocess
-import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -131,25 +127,6 @@ def test_versions_equal_the_projects() -> None:
 
     (version,) = re.findall(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert bp.__version__ == pyspark_bloomparquet.__version__ == version
-
-
-def test_an_installation_has_the_version_of_its_metadata(tmp_path: Path) -> None:
-    """No project file of this package lies above it, as in site-packages."""
-    site = tmp_path / "lib" / "site"
-    shutil.copytree(
-        ROOT / "python" / "bloomparquet", site / "bloomparquet", ignore=shutil.ignore_patterns("__pycache__")
-    )
-    info = site / "bloomparquet-7.8.9.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bloomparquet\nVersion: 7.8.9\n")
-    for project in ("", 'name = "another"\nversion = "1"\n'):
-        (tmp_path / "lib" / "pyproject.toml").write_text(project)
-        done = subprocess.run(
-            # -S leaves out the editable installation, but keeps pyarrow by its path.
-            [sys.executable, "-S", "-c", "import bloomparquet; print(bloomparquet.__version__)"],
-            cwd=site, env={"PYTHONPATH": sysconfig.get_path("purelib")}, capture_output=True, text=True, check=True,
-        )  # fmt: skip
-        assert done.stdout.strip() == "7.8.9"
 
 
 def test_imports_exist_in_the_oldest_python() -> None:

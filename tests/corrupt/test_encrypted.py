@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -104,7 +103,8 @@ def test_a_changed_filter_keeps_its_row_group(plaintext_footer: bool, tmp_path: 
     file = write_encrypted(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
     start, middle, end = file.filter(1, 0)
     assert bp.plan(file.path, "a = 7", keys=KEYS).kept == 0
-    for at in [*range(start, middle + 20), *range(middle + 20, end, 37), end - 1]:
+    positions = [*range(start, middle + 20), *range(middle + 20, end, 37), end - 1]
+    for at in positions[:: 10 if plaintext_footer else 1]:
         file.alter(at, bytes([file.content[at] ^ (1 << at % 8)]))
         with pytest.raises(bp.EncryptionError, match=r"x\.parquet: row group 1, column a"):
             bp.inspect(file.path, columns=["a"], keys=KEYS)
@@ -121,7 +121,7 @@ def test_a_changed_footer_keeps_its_file(plaintext_footer: bool, tmp_path: Path)
     in plain text. Other bytes do not match the signature, or cannot be decrypted."""
     file = write_encrypted(tmp_path / "x.parquet", plaintext_footer=plaintext_footer)
     errors = {bp.EncryptionError: 0, bp.FormatError: 0}
-    for at in range(file.footer_at, len(file.content) - 8, 11):
+    for at in range(file.footer_at, len(file.content) - 8, 23):
         file.alter(at, bytes([file.content[at] ^ (1 << at % 8)]))
         with pytest.raises((bp.EncryptionError, bp.FormatError)) as caught:
             bp.inspect(file.path, keys=KEYS)
@@ -325,7 +325,7 @@ def test_random_changes_lose_no_row(tmp_path: Path) -> None:
             content = bytearray(file.content)
             for _ in range(generator.randrange(1, 4)):
                 at = generator.randrange(first, len(content))
-                content[at : at + generator.randrange(1, 5)] = os.urandom(generator.randrange(0, 5))
+                content[at : at + generator.randrange(1, 5)] = generator.randbytes(generator.randrange(5))
             file.write(bytes(content))
             value = generator.choice(list(where_is))
             for keys in (KEYS, None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 import bloomparquet as bp
 from tests.parquet.test_bloom_header import header
-from tests.support.core import edit_footer, set_filter_location
+from tests.support.core import set_filter_location
 from tests.support.files import filter_offset, patch, write
 
 EVEN = list(range(0, 200, 2))
@@ -140,20 +139,3 @@ def test_a_filter_in_murmur3_layout_keeps_its_row_group(tmp_path: Path, parquet_
     assert plan.kept == 1
     with pytest.raises(bp.UnsupportedError, match="Murmur3"):
         raise plan.errors[0]
-
-
-def test_damaged_filters_warn_once_per_file(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    path = write(tmp_path / "x.parquet", {"x": list(range(0, 40_000, 2))}, ["x"], rows_per_group=20)
-
-    def misplace(metadata: dict) -> None:  # type: ignore[type-arg]
-        from tests.support.core import BLOOM_OFFSET, Field, column_metadata
-
-        for i in range(1000):
-            column_metadata(metadata, i)[BLOOM_OFFSET] = Field(6, 10**10 + i)
-
-    edit_footer(path, misplace)
-    began = time.perf_counter()
-    plan = bp.plan(path, bp.In("x", list(range(1, 40_000, 20))))
-    assert (plan.kept, len(plan.errors)) == (1000, 1000)
-    assert len(caplog.records) == 1
-    assert time.perf_counter() - began < 5

@@ -162,7 +162,7 @@ def test_changed_bytes_are_errors_or_lose_no_row(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("how", CHANGES)
-@settings(max_examples=80 * MANY)
+@settings(max_examples=50 * MANY)
 @given(seed=st.integers(0, 2**32))
 def test_changed_footer_fields_are_errors_or_lose_no_row(
     how: str, seed: int, worker: Worker, sources: dict[str, bytes], tmp_path_factory: pytest.TempPathFactory
