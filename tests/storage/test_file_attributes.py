@@ -25,12 +25,12 @@ def test_the_mode_is_kept(parquet: Path, mode: int) -> None:
 
 def test_a_new_file_has_the_default_mode(parquet: Path) -> None:
     parquet.chmod(0o600)
-    before = os.umask(0o027)
+    before = os.umask(0o006)
     try:
         add_filters(parquet, parquet.parent / "new" / "b.parquet", bloom="a")
     finally:
         os.umask(before)
-    assert stat.S_IMODE((parquet.parent / "new" / "b.parquet").stat().st_mode) == 0o640
+    assert stat.S_IMODE((parquet.parent / "new" / "b.parquet").stat().st_mode) == 0o660
 
 
 @needs_root

@@ -39,10 +39,13 @@ from tests.support.core import (
 from tests.support.files import hive, patch, write
 
 
+def draw(seed: int, n: int = 4000) -> Any:
+    return np.random.default_rng(seed).integers(0, 10**9, n)
+
+
 def test_oversized_filters_shrink(tmp_path: Path) -> None:
     for i in range(4):
-        values = np.random.default_rng(i).integers(0, 10**9, 4000)
-        graft_filters(write(tmp_path / f"{i}.parquet", {"x": values}, rows_per_group=1000), 1 << 20)
+        graft_filters(write(tmp_path / f"{i}.parquet", {"x": draw(i)}, rows_per_group=1000), 1 << 20)
     row = only(tmp_path)
     assert row["advice"] == "shrink"
     assert row["filters"] == 16
@@ -53,8 +56,7 @@ def test_oversized_filters_shrink(tmp_path: Path) -> None:
 
 def test_too_small_filters_are_replaced(tmp_path: Path) -> None:
     for i in range(4):
-        values = np.random.default_rng(i).integers(0, 10**9, 4000)
-        write(tmp_path / f"{i}.parquet", {"x": values}, {"x": {"ndv": 30, "fpp": 0.01}}, rows_per_group=1000)
+        write(tmp_path / f"{i}.parquet", {"x": draw(i)}, {"x": {"ndv": 30, "fpp": 0.01}}, rows_per_group=1000)
     row = only(tmp_path)
     assert row["advice"] == "replace"
     assert "of absent values" in row["reason"]
@@ -73,22 +75,19 @@ def test_empty_filters_are_dropped(tmp_path: Path) -> None:
 
 def test_missing_filters_are_added_beside_existing_ones(tmp_path: Path) -> None:
     for i in range(4):
-        values = np.random.default_rng(i).integers(0, 10**9, 4000)
-        write(tmp_path / f"{i}.parquet", {"x": values}, ["x"] if i else [], rows_per_group=1000)
+        write(tmp_path / f"{i}.parquet", {"x": draw(i)}, ["x"] if i else [], rows_per_group=1000)
     row = only(tmp_path)
     assert (row["advice"], row["filters"], row["row_groups"]) == ("add", 12, 16)
     assert row["reason"].endswith("4 of 16 row groups have no filter")
     assert len(advice_commands(advise(tmp_path), "x")) == 1
     for i in range(1, 4):
-        graft_filters(
-            write(tmp_path / f"{i}.parquet", {"x": np.random.default_rng(i).integers(0, 10**9, 4000)}), 1 << 20
-        )
+        graft_filters(write(tmp_path / f"{i}.parquet", {"x": draw(i)}), 1 << 20)
     assert advice_commands(advise(tmp_path), "x") == ["bloomparquet add x --columns x", "bloomparquet shrink x"]
 
 
 def test_a_damaged_page_in_the_sample_is_a_reason(tmp_path: Path) -> None:
     for i in range(3):
-        columns = {name: np.random.default_rng(i).integers(0, 10**9, 4000) for name in ("x", "y")}
+        columns = {"x": draw(i), "y": draw(i)}
         path = write(tmp_path / f"{i}.parquet", columns, use_dictionary=False, compression="none")
         patch(path, pq.read_metadata(path).row_group(0).column(0).data_page_offset, b"\xff" * 16)
     advised = by_column(advise(tmp_path))
@@ -126,10 +125,7 @@ def test_types_that_store_values_differently_do_not_compare(tmp_path: Path) -> N
 
 
 def test_partition_columns_need_no_filter(tmp_path: Path) -> None:
-    parts = {
-        f"day={day}": {"x": np.random.default_rng(day).integers(0, 10**9, 1000), "DAY": [7 + day] * 1000}
-        for day in range(6)
-    }
+    parts = {f"day={day}": {"x": draw(day, 1000), "DAY": [7 + day] * 1000} for day in range(6)}
     advised = by_column(advise(hive(tmp_path, parts)))
     assert list(advised) == ["x", "DAY"]
     assert advised["x"]["advice"] == "add"
@@ -165,7 +161,7 @@ def test_sizes_of_encrypted_filters_are_read_from_headers(parquet_testing_dir: P
 
 
 def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:
-    data = {"x": np.random.default_rng(1).integers(0, 10**9, 4000), "flag": [True, False] * 2000}
+    data = {"x": draw(1), "flag": [True, False] * 2000}
     path = empty_filters(graft_filters(write(tmp_path / "x.parquet", data, rows_per_group=1000), 4096))
 
     def give_away(metadata: dict[int, Field]) -> None:
@@ -178,8 +174,7 @@ def test_boolean_filters_by_spark_are_dropped(tmp_path: Path) -> None:
 
 
 def test_a_file_replaced_before_sampling_is_a_reason(tmp_path: Path) -> None:
-    values = np.random.default_rng(1).integers(0, 10**9, 10_000)
-    first = write(tmp_path / "t" / "x.parquet", {"x": values}, rows_per_group=1000)
+    first = write(tmp_path / "t" / "x.parquet", {"x": draw(1, 10_000)}, rows_per_group=1000)
     dataset = bp.Dataset.open(tmp_path / "t")
     groups = open_row_groups(dataset.storage, dataset.files, ReadCount(), cache=process_cache, keys=dataset.keys)
     shutil.copy(write(tmp_path / "other.parquet", {"x": np.arange(10)}), first)

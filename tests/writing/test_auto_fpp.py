@@ -84,7 +84,7 @@ def test_adding_and_shrinking_count_the_row_groups(tmp_path: Path) -> None:
 
 
 def test_a_table_is_written_for_its_own_row_groups(tmp_path: Path) -> None:
-    table = pa.table({"x": np.random.default_rng(5).integers(0, 2**60, 400 * 50)})
+    table = pa.table({"x": np.random.default_rng(5).integers(0, 2**60, 300 * 50)})
 
     def false_row_groups(name: str, bloom: Any, write: Any = bp.write_table) -> float:
         path = str(tmp_path / name)
@@ -99,7 +99,7 @@ def test_a_table_is_written_for_its_own_row_groups(tmp_path: Path) -> None:
     for bloom in ("x", "*", {"x": bp.Bloom(max_bytes=1 << 20)}):
         assert SMALLEST_SHARE <= false_row_groups("one", bloom) <= TOLERANCE
     for given in (false_row_groups("given", {"x": bp.Bloom(0.01)}), false_row_groups("stream", "x", stream)):
-        assert TOLERANCE < given <= TOLERANCE * 0.01 * 400
+        assert TOLERANCE < given <= TOLERANCE * 0.01 * 300
 
 
 def test_a_given_number_of_row_groups_is_not_counted(tmp_path: Path) -> None:
