@@ -29,8 +29,9 @@ def test_the_call_after_an_interrupt_is_right(name: str, tmp_path: Path) -> None
     for seed in seeds(1 / len(INTERRUPTED), few=6):
         with hangs_are_fatal():
             try:
-                # After a call that was done sooner, the next interrupt is sooner too.
-                ends[interrupt(work, place, random_of(name, seed), seconds / 2 ** ends["done"])] += 1
+                # Sooner and sooner, until a call is interrupted before it is done.
+                sooner = 1.0 if ends["interrupted"] else 0.5 ** ends["done"]
+                ends[interrupt(work, place, random_of(name, seed), seconds * sooner)] += 1
             except BaseException:
                 print(repeat(seed, keyword(name)))
                 raise
