@@ -10,29 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import bloomparquet as bp
 from bloomparquet.errors import PlanError
-from bloomparquet.query.elements import ContainsAny, ItemIn
 from bloomparquet.query.normal_form import normalize
-from bloomparquet.query.predicate import (
-    Always,
-    And,
-    Eq,
-    EqNullSafe,
-    Gt,
-    GtEq,
-    In,
-    IsNotNull,
-    IsNull,
-    Lt,
-    LtEq,
-    Not,
-    NotEq,
-    NotIn,
-    Or,
-    StartsWith,
-    leaves,
-    to_sql,
-)
+from bloomparquet.query.predicate import Always, leaves, to_sql
 from bloomparquet.query.sql.parse import parse_where
 from bloomparquet.query.variants import VariantField
 
@@ -40,63 +21,63 @@ from bloomparquet.query.variants import VariantField
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a = 1", Eq("a", 1)),
-        ("a <=> 1", EqNullSafe("a", 1)),
-        ("a <=> NULL", EqNullSafe("a", None)),
-        ("a <> 1", NotEq("a", 1)),
-        ("a < 1", Lt("a", 1)),
-        ("a > 1", Gt("a", 1)),
-        ("5 < a", Gt("a", 5)),
-        ("5 > a", Lt("a", 5)),
-        ("a IN (1, 2, NULL)", In("a", [1, 2, None])),
-        ("a NOT IN (1)", NotIn("a", [1])),
-        ("a BETWEEN -1 AND 2", And(GtEq("a", -1), LtEq("a", 2))),
-        ("a NOT BETWEEN 1 AND 2", Not(And(GtEq("a", 1), LtEq("a", 2)))),
-        ("a IS NULL", IsNull("a")),
-        ("a IS NOT NULL", IsNotNull("a")),
-        ("a IS TRUE", EqNullSafe("a", True)),
-        ("a IS DISTINCT FROM 1", Not(EqNullSafe("a", 1))),
-        ("a LIKE 'abc%'", StartsWith("a", "abc")),
-        ("a LIKE 'abc'", Eq("a", "abc")),
-        ("a LIKE '%'", StartsWith("a", "")),
-        ("a NOT LIKE 'abc%'", Not(StartsWith("a", "abc"))),
-        (r"a LIKE '50\%\_x%'", StartsWith("a", "50%_x")),
-        ("a LIKE NULL", Eq("a", None)),
-        ("startswith(a, 'x')", StartsWith("a", "x")),
-        ("a = 1 OR b = 2 AND c = 3", Or(Eq("a", 1), And(Eq("b", 2), Eq("c", 3)))),
-        ("(a = 1 OR b = 2) AND NOT c = 3", And(Or(Eq("a", 1), Eq("b", 2)), Not(Eq("c", 3)))),
-        ("NOT a = 1 AND b = 2", And(Not(Eq("a", 1)), Eq("b", 2))),
-        ("variant_get(a.v, '$.k', 'long') = 1", VariantField(["a", "v"], "$.k", "bigint", Eq("v", 1))),
-        ("2 < (try_variant_get(a, \"$['k.l'][0]\", 'int'))", VariantField("a", "$['k.l'][0]", "int", Gt("a", 2))),
-        ("variant_get(a, '$', 'dec(9, 2)') IN (1)", VariantField("a", "$", "decimal(9,2)", In("a", [1]))),
-        ("variant_get(a, '$.k', 'string') LIKE 'x%'", VariantField("a", "$.k", "string", StartsWith("a", "x"))),
+        ("a = 1", bp.Eq("a", 1)),
+        ("a <=> 1", bp.EqNullSafe("a", 1)),
+        ("a <=> NULL", bp.EqNullSafe("a", None)),
+        ("a <> 1", bp.NotEq("a", 1)),
+        ("a < 1", bp.Lt("a", 1)),
+        ("a > 1", bp.Gt("a", 1)),
+        ("5 < a", bp.Gt("a", 5)),
+        ("5 > a", bp.Lt("a", 5)),
+        ("a IN (1, 2, NULL)", bp.In("a", [1, 2, None])),
+        ("a NOT IN (1)", bp.NotIn("a", [1])),
+        ("a BETWEEN -1 AND 2", bp.And(bp.GtEq("a", -1), bp.LtEq("a", 2))),
+        ("a NOT BETWEEN 1 AND 2", bp.Not(bp.And(bp.GtEq("a", 1), bp.LtEq("a", 2)))),
+        ("a IS NULL", bp.IsNull("a")),
+        ("a IS NOT NULL", bp.IsNotNull("a")),
+        ("a IS TRUE", bp.EqNullSafe("a", True)),
+        ("a IS DISTINCT FROM 1", bp.Not(bp.EqNullSafe("a", 1))),
+        ("a LIKE 'abc%'", bp.StartsWith("a", "abc")),
+        ("a LIKE 'abc'", bp.Eq("a", "abc")),
+        ("a LIKE '%'", bp.StartsWith("a", "")),
+        ("a NOT LIKE 'abc%'", bp.Not(bp.StartsWith("a", "abc"))),
+        (r"a LIKE '50\%\_x%'", bp.StartsWith("a", "50%_x")),
+        ("a LIKE NULL", bp.Eq("a", None)),
+        ("startswith(a, 'x')", bp.StartsWith("a", "x")),
+        ("a = 1 OR b = 2 AND c = 3", bp.Or(bp.Eq("a", 1), bp.And(bp.Eq("b", 2), bp.Eq("c", 3)))),
+        ("(a = 1 OR b = 2) AND NOT c = 3", bp.And(bp.Or(bp.Eq("a", 1), bp.Eq("b", 2)), bp.Not(bp.Eq("c", 3)))),
+        ("NOT a = 1 AND b = 2", bp.And(bp.Not(bp.Eq("a", 1)), bp.Eq("b", 2))),
+        ("variant_get(a.v, '$.k', 'long') = 1", VariantField(["a", "v"], "$.k", "bigint", bp.Eq("v", 1))),
+        ("2 < (try_variant_get(a, \"$['k.l'][0]\", 'int'))", VariantField("a", "$['k.l'][0]", "int", bp.Gt("a", 2))),
+        ("variant_get(a, '$', 'dec(9, 2)') IN (1)", VariantField("a", "$", "decimal(9,2)", bp.In("a", [1]))),
+        ("variant_get(a, '$.k', 'string') LIKE 'x%'", VariantField("a", "$.k", "string", bp.StartsWith("a", "x"))),
         (
             "variant_get(a, '$.k', 'int') BETWEEN 1 AND 2",
-            And(VariantField("a", "$.k", "int", GtEq("a", 1)), VariantField("a", "$.k", "int", LtEq("a", 2))),
+            bp.And(VariantField("a", "$.k", "int", bp.GtEq("a", 1)), VariantField("a", "$.k", "int", bp.LtEq("a", 2))),
         ),
-        ("array_contains(a, 1)", ContainsAny("a", [1])),
+        ("array_contains(a, 1)", bp.ContainsAny("a", [1])),
         ("array_contains(a, NULL)", Always(None)),
-        ("arrays_overlap(a, array(1, NULL))", ContainsAny("a", [1, None])),
-        ("arrays_overlap(array('x'), map_values(a))", ContainsAny("a", ["x"], of="value")),
-        ("map_contains_key(a, 'k')", ContainsAny("a", ["k"], of="key")),
-        ("array_contains(map_keys(a), 'k')", ContainsAny("a", ["k"], of="key")),
-        ("exists(a, x -> x = 1)", ContainsAny("a", [1])),
-        ("exists(a, x -> x IN (1, 2))", ContainsAny("a", [1, 2])),
-        ("a['k'] = 'v'", ItemIn("a", "k", ["v"])),
-        ("'v' = (a.b['k'])", ItemIn(("a", "b"), "k", ["v"])),
-        ("a[0] IN (1, 2)", ItemIn("a", 0, [1, 2])),
-        ("element_at(a, -1) = 2", ItemIn("a", -1, [2], first=1)),
-        ("try_element_at(a, 'k') <> 2", Not(ItemIn("a", "k", [2], first=1))),
-        ("a['k'] NOT IN (1)", Not(ItemIn("a", "k", [1]))),
+        ("arrays_overlap(a, array(1, NULL))", bp.ContainsAny("a", [1, None])),
+        ("arrays_overlap(array('x'), map_values(a))", bp.ContainsAny("a", ["x"], of="value")),
+        ("map_contains_key(a, 'k')", bp.ContainsAny("a", ["k"], of="key")),
+        ("array_contains(map_keys(a), 'k')", bp.ContainsAny("a", ["k"], of="key")),
+        ("exists(a, x -> x = 1)", bp.ContainsAny("a", [1])),
+        ("exists(a, x -> x IN (1, 2))", bp.ContainsAny("a", [1, 2])),
+        ("a['k'] = 'v'", bp.ItemIn("a", "k", ["v"])),
+        ("'v' = (a.b['k'])", bp.ItemIn(("a", "b"), "k", ["v"])),
+        ("a[0] IN (1, 2)", bp.ItemIn("a", 0, [1, 2])),
+        ("element_at(a, -1) = 2", bp.ItemIn("a", -1, [2], first=1)),
+        ("try_element_at(a, 'k') <> 2", bp.Not(bp.ItemIn("a", "k", [2], first=1))),
+        ("a['k'] NOT IN (1)", bp.Not(bp.ItemIn("a", "k", [1]))),
         ("TRUE", Always(True)),
-        ("FALSE OR NULL", Or(Always(False), Always(None))),
-        ("1 = 1 AND a = 2", And(Always(True), Eq("a", 2))),
-        ("flag AND NOT other", And(Eq("flag", True), Not(Eq("other", True)))),
-        ("a.b = 1", Eq(("a", "b"), 1)),
-        ("`a.b` = 1", Eq("a.b", 1)),
-        ("`a``b` = 1", Eq("a`b", 1)),
-        ("date = 1 AND timestamp = 2 AND user = 3", And(Eq("date", 1), Eq("timestamp", 2), Eq("user", 3))),
-        ("a = 1 -- the first\n and b = 2", And(Eq("a", 1), Eq("b", 2))),
+        ("FALSE OR NULL", bp.Or(Always(False), Always(None))),
+        ("1 = 1 AND a = 2", bp.And(Always(True), bp.Eq("a", 2))),
+        ("flag AND NOT other", bp.And(bp.Eq("flag", True), bp.Not(bp.Eq("other", True)))),
+        ("a.b = 1", bp.Eq(("a", "b"), 1)),
+        ("`a.b` = 1", bp.Eq("a.b", 1)),
+        ("`a``b` = 1", bp.Eq("a`b", 1)),
+        ("date = 1 AND timestamp = 2 AND user = 3", bp.And(bp.Eq("date", 1), bp.Eq("timestamp", 2), bp.Eq("user", 3))),
+        ("a = 1 -- the first\n and b = 2", bp.And(bp.Eq("a", 1), bp.Eq("b", 2))),
     ],
 )
 def test_sql_text_becomes_a_predicate(text, expected):
@@ -167,7 +148,7 @@ def test_a_field_of_another_value_is_no_column(value, test):
 
 
 def test_a_field_of_a_column_in_parentheses_is_a_column():
-    assert parse_where("(n).u = 2") == parse_where("((n.u)) = 2") == Eq(("n", "u"), 2)
+    assert parse_where("(n).u = 2") == parse_where("((n.u)) = 2") == bp.Eq(("n", "u"), 2)
 
 
 def test_text_that_sqlglot_cannot_write_is_an_error():
@@ -184,24 +165,24 @@ def test_deeply_nested_text_is_a_plan_error():
 
 def test_long_chains_and_lists_are_parsed():
     assert len(parse_where(" OR ".join(f"a = {i}" for i in range(5_000))).children) == 5_000
-    assert parse_where(f"a IN ({', '.join(map(str, range(5_000)))})") == In("a", range(5_000))
+    assert parse_where(f"a IN ({', '.join(map(str, range(5_000)))})") == bp.In("a", range(5_000))
 
 
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
         (None, None),
-        (Eq("a", 1), Eq("a", 1)),
-        ([("a", "=", 1)], Eq("a", 1)),
-        (("a", "=", 1), Eq("a", 1)),
-        ([("a", "==", 1), ("b", "<=", 2)], And(Eq("a", 1), LtEq("b", 2))),
+        (bp.Eq("a", 1), bp.Eq("a", 1)),
+        ([("a", "=", 1)], bp.Eq("a", 1)),
+        (("a", "=", 1), bp.Eq("a", 1)),
+        ([("a", "==", 1), ("b", "<=", 2)], bp.And(bp.Eq("a", 1), bp.LtEq("b", 2))),
         ([[("a", "!=", 1), ("b", "<=>", None)], [("c", "NOT  IN", {5})]],
-         Or(And(NotEq("a", 1), EqNullSafe("b", None)), NotIn("c", [5]))),
-        ([[("a", "<>", 1)]], NotEq("a", 1)),
-        ([(("s", "x"), "in", [1, 2])], In(("s", "x"), [1, 2])),
-        ([("a", "is null"), ("b", "IS NOT NULL", None)], And(IsNull("a"), IsNotNull("b"))),
-        ([("a", "startswith", "x"), Eq("b", 1)], And(StartsWith("a", "x"), Eq("b", 1))),
-        ([["a", ">", 1], ["b", "=", 2]], And(Gt("a", 1), Eq("b", 2))),
+         bp.Or(bp.And(bp.NotEq("a", 1), bp.EqNullSafe("b", None)), bp.NotIn("c", [5]))),
+        ([[("a", "<>", 1)]], bp.NotEq("a", 1)),
+        ([(("s", "x"), "in", [1, 2])], bp.In(("s", "x"), [1, 2])),
+        ([("a", "is null"), ("b", "IS NOT NULL", None)], bp.And(bp.IsNull("a"), bp.IsNotNull("b"))),
+        ([("a", "startswith", "x"), bp.Eq("b", 1)], bp.And(bp.StartsWith("a", "x"), bp.Eq("b", 1))),
+        ([["a", ">", 1], ["b", "=", 2]], bp.And(bp.Gt("a", 1), bp.Eq("b", 2))),
     ],
 )  # fmt: skip
 def test_lists_as_in_pyarrow_are_parsed(where, expected):
@@ -233,8 +214,8 @@ def test_a_column_in_double_quotes_is_an_error_that_says_so(where):
 
 
 def test_text_in_double_quotes_is_text():
-    assert parse_where('a = "x"') == Eq("a", "x")
-    assert parse_where('a = "x" AND 1 = 1') == And(Eq("a", "x"), Always(True))
+    assert parse_where('a = "x"') == bp.Eq("a", "x")
+    assert parse_where('a = "x" AND 1 = 1') == bp.And(bp.Eq("a", "x"), Always(True))
     assert parse_where("'a' = 'b'") == Always(False)
 
 
@@ -254,17 +235,22 @@ _literal = st.one_of(
     st.datetimes(timezones=st.just(dt.timezone.utc)).map(lambda value: value.replace(fold=0)),
 )
 _comparison = st.builds(
-    lambda kind, *parts: kind(*parts), st.sampled_from([Eq, NotEq, EqNullSafe, Lt, LtEq, Gt, GtEq]), _column, _literal
+    lambda kind, *parts: kind(*parts),
+    st.sampled_from([bp.Eq, bp.NotEq, bp.EqNullSafe, bp.Lt, bp.LtEq, bp.Gt, bp.GtEq]),
+    _column,
+    _literal,
 )
 _leaf = st.one_of(
     _comparison,
-    st.builds(lambda kind, *parts: kind(*parts), st.sampled_from([In, NotIn]), _column, st.lists(_literal, max_size=3)),
-    st.builds(lambda kind, column: kind(column), st.sampled_from([IsNull, IsNotNull]), _column),
-    st.builds(StartsWith, _column, st.none() | st.text(st.characters(exclude_categories=["Cs"]))),
+    st.builds(
+        lambda kind, *parts: kind(*parts), st.sampled_from([bp.In, bp.NotIn]), _column, st.lists(_literal, max_size=3)
+    ),
+    st.builds(lambda kind, column: kind(column), st.sampled_from([bp.IsNull, bp.IsNotNull]), _column),
+    st.builds(bp.StartsWith, _column, st.none() | st.text(st.characters(exclude_categories=["Cs"]))),
     st.sampled_from([Always(True), Always(False), Always(None)]),
     st.builds(
         lambda kind, path, value: VariantField("v", path, "bigint", kind("v", value)),
-        st.sampled_from([Eq, NotEq, EqNullSafe, Lt, GtEq]),
+        st.sampled_from([bp.Eq, bp.NotEq, bp.EqNullSafe, bp.Lt, bp.GtEq]),
         st.sampled_from(["$", "$.a", "$['a.b']", '$["it\'s"][3]']),
         st.none() | st.integers(),
     ),
@@ -272,9 +258,9 @@ _leaf = st.one_of(
 _tree = st.recursive(
     _leaf,
     lambda child: st.one_of(
-        st.builds(Not, child),
-        st.lists(child, max_size=3).map(lambda children: And(*children)),
-        st.lists(child, max_size=3).map(lambda children: Or(*children)),
+        st.builds(bp.Not, child),
+        st.lists(child, max_size=3).map(lambda children: bp.And(*children)),
+        st.lists(child, max_size=3).map(lambda children: bp.Or(*children)),
     ),
     max_leaves=6,
 )
