@@ -50,6 +50,14 @@ def s3a_lake(
 
 
 @pytest.fixture
+def lake(s3a_lake: Lake) -> Iterator[Lake]:
+    """The buckets of `s3a_lake`. Their server has its faults and its list of keys for one test."""
+    yield s3a_lake
+    s3a_lake.server.fault = lambda method, path: None
+    s3a_lake.server.allowed = None
+
+
+@pytest.fixture
 def transparent(jar_spark: SparkSession) -> Iterator[None]:
     """Spark's own scans are pruned, as they are by default."""
     with conf(jar_spark, PRUNED):
@@ -81,7 +89,7 @@ def four_files(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+def five_files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Five files of two row groups each, which share no id. Statistics cannot tell them apart."""
     root = tmp_path_factory.mktemp("worker")
     paths = []

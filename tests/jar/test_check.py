@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -25,10 +25,9 @@ from pyspark_bloomparquet.jar import connect, session
 from tests.jar.test_other_engines import engine as engine
 from tests.support import files
 from tests.support.commands import Run
+from tests.support.planners import PYTHON, script
 from tests.support.scenarios import PRUNED, UNPRUNED
-from tests.support.spark import conf
-
-_PYTHON = "spark.bloomparquet.python"
+from tests.support.spark import application_conf, conf
 
 
 def problems(report: SetupReport) -> list[SetupCheck]:
@@ -47,25 +46,6 @@ def problem(report: SetupReport) -> str:
 def pruned(jar_spark: SparkSession) -> Iterator[SparkSession]:
     with conf(jar_spark, PRUNED):
         yield jar_spark
-
-
-@contextmanager
-def planner_of(spark: SparkSession, interpreter: Path) -> Iterator[None]:
-    """The planner's Python is `interpreter`, as the settings of the application would say."""
-    settings = spark.sparkContext._jsc.sc().conf()
-    before = settings.get(_PYTHON)
-    settings.set(_PYTHON, str(interpreter))
-    try:
-        yield
-    finally:
-        settings.set(_PYTHON, before)
-
-
-def script(path: Path, *lines: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
-    path.chmod(0o755)
-    return path
 
 
 def test_a_sound_session(pruned: SparkSession, tmp_path: Path) -> None:
@@ -97,45 +77,51 @@ def test_pruning_is_off(pruned: SparkSession) -> None:
     assert line.endswith('spark.conf.set("spark.bloomparquet.transparent", True)')
 
 
-def test_the_interpreter_does_not_exist(pruned: SparkSession, tmp_path: Path) -> None:
-    with planner_of(pruned, tmp_path / "python"):
+INSTALL = f"Install bloomparquet {bp.__version__} for it"
+OLD = """import importlib.metadata as m
+of = m.version
+m.version = lambda name: "0.0.1" if name[0] == "b" else of(name)
+"""
+REFUSING = """import sys
+def refuse(event, given):
+    if event == "open" and "unreadable" in str(given[0]):
+        raise PermissionError(13, "Permission denied", given[0])
+sys.addaudithook(refuse)
+"""
+
+
+def python_with(home: Path, customized: str) -> str:
+    """This Python, which runs a text when it starts."""
+    (home / "sitecustomize.py").write_text(customized)
+    return script(home, f'PYTHONPATH={home}:$PYTHONPATH exec {sys.executable} "$@"')
+
+
+INTERPRETERS: dict[str, tuple[Callable[[Path], str], tuple[str, ...]]] = {
+    "does not exist": (
+        lambda home: f"{home}/python",
+        ("planner: {} does not start", f"{INSTALL}, or name another Python in {PYTHON}"),
+    ),
+    "lacks the package": (
+        lambda home: script(home, f'unset PYTHONPATH; exec {sys.executable} -S "$@"'),
+        ("planner: {}: ModuleNotFoundError: No module named ", INSTALL),
+    ),
+    "has another version": (lambda home: python_with(home, OLD), ("with bloomparquet 0.0.1",)),
+}
+
+
+@pytest.mark.parametrize("case", INTERPRETERS)
+def test_an_interpreter_that_cannot_plan(pruned: SparkSession, tmp_path: Path, case: str) -> None:
+    make, parts = INTERPRETERS[case]
+    python = make(tmp_path)
+    with application_conf(pruned, {PYTHON: python}):
         line = problem(check(pruned))
-    assert f"planner: {tmp_path / 'python'} does not start" in line
-    assert f"Install bloomparquet {bp.__version__} for it, or name another Python in {_PYTHON}" in line
-
-
-def test_the_interpreter_lacks_the_package(pruned: SparkSession, tmp_path: Path) -> None:
-    bare = script(tmp_path / "python", "unset PYTHONPATH", f'exec {sys.executable} -S "$@"')
-    with planner_of(pruned, bare):
-        line = problem(check(pruned))
-    assert f"planner: {bare}: ModuleNotFoundError: No module named " in line
-    assert f"Install bloomparquet {bp.__version__} for it" in line
-
-
-def test_the_interpreter_has_another_version(pruned: SparkSession, tmp_path: Path) -> None:
-    old = tmp_path / "sitecustomize.py"
-    old.write_text(
-        "import importlib.metadata as m\nof = m.version\nm.version = lambda n: '0.0.1' if n[0] == 'b' else of(n)"
-    )
-    wrapped = script(tmp_path / "python", f"export PYTHONPATH={tmp_path}:$PYTHONPATH", f'exec {sys.executable} "$@"')
-    with planner_of(pruned, wrapped):
-        line = problem(check(pruned))
-    assert "with bloomparquet 0.0.1" in line
+    assert all(part.format(python) in line for part in parts), line
 
 
 def test_a_path_that_the_planner_cannot_read(pruned: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\n"
-        "def refuse(event, given):\n"
-        "    if event == 'open' and 'unreadable' in str(given[0]):\n"
-        "        raise PermissionError(13, 'Permission denied', given[0])\n"
-        "sys.addaudithook(refuse)\n"
-    )
     path = files.write(tmp_path / "unreadable" / "a.parquet", {"id": list(range(10))}, ["id"])
-    wrapped = script(tmp_path / "python", f"export PYTHONPATH={tmp_path}:$PYTHONPATH", f'exec {sys.executable} "$@"')
-    with planner_of(pruned, wrapped):
-        report = check(pruned, path)
-    (only,) = [each for each in report if each.ok is False]
+    with application_conf(pruned, {PYTHON: python_with(tmp_path, REFUSING)}):
+        (only,) = [each for each in check(pruned, path) if each.ok is False]
     assert only.subject == path
     assert "Permission denied" in only.text
 
@@ -233,7 +219,9 @@ def test_other_objects_than_a_session(jar_spark: SparkSession) -> None:
 
 
 def test_doctor_names_an_old_java(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    java = script(tmp_path / "bin" / "java", """echo 'openjdk version "11.0.22" 2024-01-16' >&2""")
+    (tmp_path / "bin").mkdir()
+    java = tmp_path / "bin" / "java"
+    os.rename(script(tmp_path, """echo 'openjdk version "11.0.22" 2024-01-16' >&2"""), java)
     for home, problem in (
         (tmp_path, f'{java} is version "11.0.22". Spark 4 needs Java 17 or newer'),
         (tmp_path / "none", f"there is no {tmp_path}/none/bin/java"),

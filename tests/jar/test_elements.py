@@ -109,6 +109,7 @@ KEPT = [
     "array_contains(tags, 't4') IS NULL",
     "array_contains(tags, 't4') <=> FALSE",
     "m['k'] <> 4",
+    "m['k'] > 4",
     "m['k'] IS NULL",
     "m['k'] <=> NULL",
     "coalesce(m['k'], 4) = 4",

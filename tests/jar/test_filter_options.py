@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE
 from pyspark_bloomparquet import last_plan
+from tests.support.planners import warnings
 from tests.support.spark import rows
-from tests.support.written_filters import ROWS_PER_GROUP, filtered_columns, filters, log, save
+from tests.support.written_filters import ROWS_PER_GROUP, filtered_columns, filters, save
 
 pytestmark = pytest.mark.slow
 
@@ -85,7 +86,7 @@ def test_columns_with_the_same_path_have_no_filter(jar_spark: SparkSession, tmp_
 
 def test_a_reached_limit_warns_once_per_file_and_column(jar_spark: SparkSession, tmp_path: Path) -> None:
     frame = jar_spark.range(20_000).selectExpr("xxhash64(id) AS a", "concat('b', id) AS b", "id % 3 AS c")
-    with log(jar_spark) as lines:
+    with warnings(jar_spark) as lines:
         path = save(frame, tmp_path / "t", bloomColumns="a,b,c", bloomMaxBytes="8k", **{ROWS_PER_GROUP: 10_000})
     blooms = filters(path)
     assert {bloom.num_bytes for (_, column), bloom in blooms.items() if column != "c"} == {8192}
@@ -97,14 +98,14 @@ def test_a_reached_limit_warns_once_per_file_and_column(jar_spark: SparkSession,
         assert f"column {column} " in line
         assert "bloomMaxBytes" in line
         assert f"false positive probability is {worst:.3g} instead of 0.01" in line
-    with log(jar_spark) as lines:
+    with warnings(jar_spark) as lines:
         save(frame, tmp_path / "t", bloomColumns="a,b,c", **{ROWS_PER_GROUP: 10_000})
     assert lines == []
 
 
 def test_a_useless_filter_is_left_out_with_a_warning(jar_spark: SparkSession, tmp_path: Path) -> None:
     frame = jar_spark.range(20_000).selectExpr("xxhash64(id) AS a")
-    with log(jar_spark) as lines:
+    with warnings(jar_spark) as lines:
         path = save(frame, tmp_path / "t", bloomColumns="a", bloomMaxBytes=32)
     assert filters(path) == {}
     assert len(lines) == 1

@@ -165,11 +165,11 @@ def test_an_index_that_cannot_be_used_is_warned_of(readers: Readers, data: Path,
         assert (rows, plan.indexed_files) == (expected, 0)
         return plan
 
-    with warnings(readers) as lines:
+    with warnings(readers.spark) as lines:
         assert [ask(f"{elsewhere}-missing").kept for _ in range(2)] == [1, 1]
     assert len(lines) == 1, lines
     assert "in dexes/i%20-missing: there is no index here" in lines[0]
-    with warnings(readers) as lines:
+    with warnings(readers.spark) as lines:
         plan = ask("github://somebody:something/index")
     assert not plan.planned
     assert "option index is 'github://somebody:something/index'" in str(plan.reason)

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet import ScanSummary, last_plan
-from tests.support import files
-from tests.support.spark import conf
+from tests.support import files, plain
+from tests.support.spark import conf, rows
 from tests.support.spark_log import explained
 
 pytestmark = pytest.mark.usefixtures("transparent")
@@ -49,17 +49,6 @@ def planned(frame: Any) -> list[tuple[str | None, int, int, int, int]]:
     return [counts(plan) for plan in plans]
 
 
-def rows(frame: DataFrame) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in frame.collect())
-
-
-def nodes(plan: Any, name: str) -> Iterator[Any]:
-    if plan.nodeName().startswith(name):
-        yield plan
-    for i in range(plan.children().size()):
-        yield from nodes(plan.children().apply(i), name)
-
-
 # ---- last_plan
 
 
@@ -70,7 +59,7 @@ def test_the_plan_is_the_same_before_and_after_the_query(t: DataFrame, path: str
     (plan,) = last_plan(frame)
     assert [counts(each) for each in before] == [counts(plan)] == [SIX]
     assert plan.paths == (f"file:{path}",)
-    (scan,) = nodes(frame._jdf.queryExecution().executedPlan(), "Scan parquet")
+    (scan,) = plain.nodes(frame._jdf.queryExecution().executedPlan(), "Scan parquet")
     assert scan.metrics().apply("numFiles").value() == FILES, "Spark's own metrics are reported when the query runs"
 
 

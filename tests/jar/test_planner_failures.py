@@ -35,7 +35,7 @@ def test_a_program_that_is_no_planner_is_warned_of_once(
 ) -> None:
     text, message = BROKEN[case]
     program = str(tmp_path / "missing") if text is None else script(tmp_path, text)
-    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program}):
+    with warnings(readers.spark) as lines, application_conf(readers.spark, {PYTHON: program}):
         plan, failures = unplanned(readers, four_files, planningTimeout="20s")
     assert message in plan.reason
     assert failures == [1]
@@ -75,7 +75,7 @@ def test_a_silent_program_is_ended(readers: Readers, four_files: str, tmp_path: 
 
 def test_a_late_plan_serves_the_next_query(readers: Readers, four_files: str, tmp_path: Path) -> None:
     program = script(tmp_path, f'sleep 1.5; exec "{sys.executable}" "$@"')
-    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: program}):
+    with warnings(readers.spark) as lines, application_conf(readers.spark, {PYTHON: program}):
         unplanned(readers, four_files, planningTimeout="200ms")
         plan = run(readers.jar(four_files, planningTimeout="30s").where("id = 6")).plan
     assert (plan.planned, plan.kept) == (True, 1)
@@ -90,7 +90,7 @@ def test_a_late_plan_serves_the_next_query(readers: Readers, four_files: str, tm
 def test_planning_that_was_not_wanted_is_no_failure(
     readers: Readers, four_files: str, options: dict[str, str], reason: str
 ) -> None:
-    with warnings(readers) as lines:
+    with warnings(readers.spark) as lines:
         plan, failures = unplanned(readers, four_files, **options)
     assert reason in plan.reason
     assert failures == [0]
@@ -111,7 +111,7 @@ def test_a_wrong_option_value_is_an_error(
 
 def test_a_failed_import_is_reported_and_not_retried(readers: Readers, four_files: str, tmp_path: Path) -> None:
     interpreter = Interpreter(tmp_path, f'exec "{sys.executable}" -S -E "$@"')
-    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program, PATH: ""}):
+    with warnings(readers.spark) as lines, application_conf(readers.spark, {PYTHON: interpreter.program, PATH: ""}):
         plan, failures = unplanned(readers, four_files, planningTimeout=PATIENT)
     assert "exited with code 1: ModuleNotFoundError: No module named 'pyspark_bloomparquet'" in str(plan.reason)
     assert (

@@ -22,7 +22,7 @@ def test_a_planner_killed_while_it_starts_is_not_restarted_at_once(
     readers: Readers, four_files: str, tmp_path: Path
 ) -> None:
     interpreter = Interpreter(tmp_path, "kill -KILL $$")
-    with warnings(readers) as lines, application_conf(readers.spark, {PYTHON: interpreter.program}):
+    with warnings(readers.spark) as lines, application_conf(readers.spark, {PYTHON: interpreter.program}):
         plan, failures = unplanned(readers, four_files, planningTimeout=PATIENT)
     (process,) = interpreter.started()
     assert f"process {process}) was killed by signal 9" in str(plan.reason)
@@ -36,7 +36,7 @@ def test_queries_do_not_wait_for_a_stopped_planner(readers: Readers, four_files:
     interpreter = Interpreter(tmp_path)
     with (
         short_limits(readers),
-        warnings(readers) as lines,
+        warnings(readers.spark) as lines,
         application_conf(readers.spark, {PYTHON: interpreter.program}),
     ):
         planned(readers, four_files)

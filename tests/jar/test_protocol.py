@@ -31,6 +31,7 @@ from bloomparquet.storage.host_files import HostStorage
 from pyspark_bloomparquet.jar.listing import ScanListing, Storages
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
 from tests.support import files
+from tests.support.planner_process import listing_of
 
 UTC = dt.timezone.utc
 
@@ -144,14 +145,6 @@ def test_unknown_predicate_forms_are_errors(node: dict[str, Any]) -> None:
         to_predicate(node)
 
 
-def listing_of(*paths: Path | str, uri: bool = True) -> bytes:
-    """A listing as the jar encodes it."""
-    stats = [Path(path).stat() for path in paths]
-    numbers = [each.st_size for each in stats] + [each.st_mtime_ns // 1_000_000 for each in stats]
-    names = "".join(f"{'file:' if uri else ''}{path}\0" for path in paths)
-    return struct.pack(f">{len(numbers)}q", *numbers) + names.encode("utf-8", "surrogateescape")
-
-
 def root(number: int) -> dict[str, Any]:
     return {"number": number, "key": f"key {number}", "isFirst": True}
 
@@ -167,17 +160,17 @@ def parse(data: bytes, count: int, storages: dict[str, Any] | None = None) -> Sc
 @pytest.mark.parametrize("name", ["t.parquet", "with space.parquet", "50%20é.parquet", "a#b?c=d.pq", "*[x].pq"])
 @pytest.mark.parametrize("uri", [True, False])
 def test_a_listing_round_trips(tmp_path: Path, name: str, uri: bool) -> None:
-    paths = [
-        files.write(tmp_path / name, {"id": [1]}, ["id"]),
-        files.write(tmp_path / "z.parquet", {"id": [2]}, ["id"]),
-    ]
-    dataset = parse(listing_of(*paths, uri=uri), 2).dataset
-    assert [file.size for file in dataset.files] == [Path(path).stat().st_size for path in paths]
+    paths = [tmp_path / name, tmp_path / "z.parquet"]
+    for i, path in enumerate(paths, 1):
+        files.write(path, {"id": [i]}, ["id"])
+    listing = listing_of(paths)
+    dataset = parse(listing if uri else listing.replace(b"file:", b""), 2).dataset
+    assert [file.size for file in dataset.files] == [path.stat().st_size for path in paths]
     assert planner.plan(dataset, p.Eq("id", 1)).kept == 1
 
 
 def test_a_listing_of_a_wrong_length_is_refused(tmp_path: Path) -> None:
-    listing = listing_of(files.write(tmp_path / "t.parquet", {"id": [1]}))
+    listing = listing_of([Path(files.write(tmp_path / "t.parquet", {"id": [1]}))])
     with pytest.raises((PlanError, ValueError)):
         parse(listing, 2)
     with pytest.raises(PlanError, match="has 2 paths"):
@@ -185,8 +178,8 @@ def test_a_listing_of_a_wrong_length_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_listing_of_an_unknown_storage_is_refused(tmp_path: Path) -> None:
-    path = files.write(tmp_path / "t.parquet", {"id": [1]})
-    listing = listing_of(path, path)[: 4 * 8] + f"file:{path}\0vault://a/x\0".encode()
+    path = Path(files.write(tmp_path / "t.parquet", {"id": [1]}))
+    listing = listing_of([path, path])[: 4 * 8] + f"file:{path}\0vault://a/x\0".encode()
     for storages, message in (({}, "file:, vault://a"), ({"vault://a": root(1)}, "file:")):
         with pytest.raises(PlanError, match=f"no storage for {message}$"):
             parse(listing, 2, storages)

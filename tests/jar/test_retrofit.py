@@ -31,21 +31,14 @@ def skipped(frame: DataFrame) -> int:
     return plan.skipped["bloom"]
 
 
-@pytest.fixture
-def bare(jar_spark: SparkSession, tmp_path: Path) -> str:
-    """Spark's files without options: no filters."""
-    frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
-    return write(frame, tmp_path / "t", files=FILES, rows_per_group=400)
+def by_spark(spark: SparkSession, path: Path, bloom: dict[str, None]) -> str:
+    """Spark's files. The columns of `bloom` have filters of 1 MiB in each row group."""
+    frame = spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
+    return write(frame, path, bloom, files=FILES, rows_per_group=400)
 
 
-@pytest.fixture
-def large(jar_spark: SparkSession, tmp_path: Path) -> str:
-    """Spark's files with filters enabled: 1 MiB per column chunk."""
-    frame = jar_spark.range(ROWS).selectExpr("id * 7919 % 1000003 AS id", "uuid() AS name", "id % 2 = 0 AS even")
-    return write(frame, tmp_path / "t", {"id": None, "even": None}, files=FILES, rows_per_group=400)
-
-
-def test_next_query_uses_the_new_filters(jar_spark: SparkSession, bare: str) -> None:
+def test_next_query_uses_the_new_filters(jar_spark: SparkSession, tmp_path: Path) -> None:
+    bare = by_spark(jar_spark, tmp_path / "t", {})
     expected = rows(jar_spark.read.parquet(bare).where(f"id = {VALUE}"))
     assert len(expected) == 1
     assert skipped(load(jar_spark, bare).where(f"id = {VALUE}")) == 0
@@ -62,7 +55,8 @@ CHANGES: dict[str, Callable[[SparkSession, str], object]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_earlier_plans_and_listings_keep_their_rows(jar_spark: SparkSession, large: str, change: str) -> None:
+def test_earlier_plans_and_listings_keep_their_rows(jar_spark: SparkSession, tmp_path: Path, change: str) -> None:
+    large = by_spark(jar_spark, tmp_path / "t", {"id": None, "even": None})
     values = f"{VALUE}, 7919, {7919 * 7_999 % 1_000_003}"
     expected = rows(jar_spark.read.parquet(large).where(f"id IN ({values})"))
     everything = rows(jar_spark.read.parquet(large))

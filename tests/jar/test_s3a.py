@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import DataFrame
@@ -21,12 +20,6 @@ KEPT, SKIPPED, NEW = 1, 2, 3
 FOUND = KEPT + FILES * 7
 WHERE, ROW = f"id = {FOUND}", f"({FOUND},)"
 LATER = dt.timedelta(seconds=2)  # S3 stores whole seconds
-
-
-@pytest.fixture
-def lake(s3a_lake: Lake) -> Iterator[Lake]:
-    yield s3a_lake
-    s3a_lake.server.fault = lambda method, path: None
 
 
 def table(lake: Lake, bucket: str) -> str:

@@ -134,14 +134,9 @@ WHERE: dict[str, int | None] = {
 }
 
 
-@pytest.fixture(scope="module")
-def answers(readers: Readers, path: str) -> dict[str, list[str]]:
-    return readers.answers(path, WHERE)
-
-
-def test_rows_equal_sparks_and_only_these_are_read(readers: Readers, path: str, answers: dict[str, list[str]]) -> None:
+def test_rows_equal_sparks_and_only_these_are_read(readers: Readers, path: str) -> None:
     """By a query, and by the option ``where``, which becomes a filter of the query."""
-    loaded = readers.jar(path)
+    answers, loaded = readers.answers(path, WHERE), readers.jar(path)
     queries = {where: loaded.where(where) for where in WHERE}
     options = {where: readers.jar(path, where=where) for where in list(WHERE)[::5]}
     for frames in (queries, options):
@@ -159,7 +154,7 @@ def test_rows_equal_sparks_and_only_these_are_read(readers: Readers, path: str, 
 def test_rows_equal_sparks_with_its_pushdown(readers: Readers, path: str) -> None:
     """Spark's reader, which gets the filter, loses rows: it ignores NaN and -0.0, and confuses `a.b` with a.b."""
     for where in ("id = 77", "d = 0.0D", "d > 1e300", "`a.b` = 77", "a.b = 1077"):
-        readers.ask(path, where, by_python="nothing")
+        readers.ask(path, where)
 
 
 def test_a_false_predicate_reads_nothing(readers: Readers, path: str) -> None:
@@ -183,7 +178,8 @@ def test_case_of_names_counts_if_the_session_says_so(readers: Readers, tmp_path:
         if not sensitive:
             assert readers.ask(path, "iD = 18", rows_per_group=5).plan.kept == 1
         # If case counts, a user's schema with another case names a column that is in no file.
-        ran = readers.ask(path, "id IS NULL", schema="k BIGINT, id BIGINT", caseSensitive=str(sensitive).lower())
+        given = {"schema": "k BIGINT, id BIGINT", "caseSensitive": str(sensitive).lower()}
+        ran = readers.ask(path, "id IS NULL", by_python=True, **given)
         assert len(ran.rows) == (20 if sensitive else 0)
 
 

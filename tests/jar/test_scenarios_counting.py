@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
@@ -33,8 +34,6 @@ def many_files(root: Path, count: int, rows_per_group: int = 10) -> str:
 
 
 def id_of(path: str, file: int, row: int) -> int:
-    import pyarrow.parquet as pq
-
     return int(pq.read_table(sorted(Path(path).glob("*.parquet"))[file])["id"][row].as_py())
 
 
@@ -64,21 +63,18 @@ def test_a_skipped_file_is_never_opened(readers: Readers, tmp_path: Path) -> Non
 
 
 def test_only_kept_row_groups_are_read(readers: Readers, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
     path = many_files(tmp_path / "t", 1)
     file = next(Path(path).glob("*.parquet"))
     middle = pq.ParquetFile(file).metadata.row_group(1)
-    frame = readers.jar(path).where(f"id = {id_of(path, 0, 15)}")
-    ((only,),) = planned_ranges(frame)
+    where = f"id = {id_of(path, 0, 15)}"
+    ((only,),) = planned_ranges(readers.jar(path).where(where))
     assert only == (file.name, middle.column(0).dictionary_page_offset, sum_of_columns(middle))
     # destroy the data of the others, so that reading it fails
     for i in (0, 2):
         group = pq.ParquetFile(file).metadata.row_group(i)
         files.patch(file, group.column(0).dictionary_page_offset, b"\xff" * sum_of_columns(group))
     with conf(readers.spark, {"spark.sql.parquet.filterPushdown": "false"}):
-        again = readers.jar(path).where(f"id = {id_of_group(file, 1, 5)}")
-        assert run(again).scanned == 10
+        assert run(readers.jar(path).where(where)).scanned == 10
         with pytest.raises(Exception, match=r"000\.parquet|dictionary|header|decompress"):
             readers.oracle(path).where("id = 1").collect()
 
@@ -87,17 +83,11 @@ def sum_of_columns(group: Any) -> int:
     return sum(group.column(i).total_compressed_size for i in range(group.num_columns))
 
 
-def id_of_group(file: Path, group: int, row: int) -> int:
-    import pyarrow.parquet as pq
-
-    return int(pq.ParquetFile(file).read_row_group(group)["id"][row].as_py())
-
-
 def test_small_kept_row_groups_share_a_task(readers: Readers, tmp_path: Path) -> None:
     path = many_files(tmp_path / "t", 20)
     wanted = ", ".join(str(id_of(path, i, 12)) for i in range(20))
     where = f"id IN ({wanted})"
-    ran = readers.ask(path, where, by_python="nothing", rows_per_group=10)
+    ran = readers.ask(path, where, rows_per_group=10)
     assert (ran.plan.total, ran.plan.kept) == (60, 20)
     assert ran.tasks == 2  # as many as cores
     with conf(readers.spark, {MIN_TASKS: "1", OPEN_COST: "0"}):

@@ -29,11 +29,6 @@ TIMEOUT = "spark.datasource.bloomparquet.planningTimeout"
 Fault = Callable[[str, str], str | None]
 
 
-@pytest.fixture
-def lake(s3a_lake: Lake) -> Lake:
-    return s3a_lake
-
-
 @contextmanager
 def failing(lake: Lake, fault: Fault) -> Iterator[None]:
     lake.server.fault = fault

@@ -24,11 +24,6 @@ WHERE, ROW = f"id = {FOUND}", f"({FOUND},)"
 INDEX = "spark.datasource.bloomparquet.index"
 
 
-@pytest.fixture
-def lake(s3a_lake: Lake) -> Lake:
-    return s3a_lake
-
-
 def local_table(home: Path) -> Path:
     for number in range(2):
         files.write(home / f"{number}.parquet", {"id": ids_of(number)}, ["id"], rows_per_group=s3a.ROWS, fpp=1e-6)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,6 @@ from tests.support.spark import application_conf, conf
 pytestmark = pytest.mark.slow
 
 FOUND = ids_of(1)[33]
-
-
-@pytest.fixture
-def lake(s3a_lake: Lake) -> Iterator[Lake]:
-    yield s3a_lake
-    s3a_lake.server.allowed = None
 
 
 @pytest.mark.parametrize(("source", "case"), [*(("parquet", case) for case in CASES), ("bloomparquet", "keys")])

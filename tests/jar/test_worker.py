@@ -16,8 +16,8 @@ from tests.support.expression_filters import with_filters
 from tests.support.planner_process import Planner, equals, listing_of, request_of, started
 
 
-def test_answers_hold_the_row_groups_of_the_value(planner: Planner, lake: list[Path]) -> None:
-    planner.send(7, lake, equals(3))
+def test_answers_hold_the_row_groups_of_the_value(planner: Planner, five_files: list[Path]) -> None:
+    planner.send(7, five_files, equals(3))
     head, ranges = planner.receive()
     plan = head["plan"]
     assert (head["id"], plan["numRowGroupsTotal"], plan["numRowGroupsRead"]) == (7, 10, 1)
@@ -45,9 +45,9 @@ def test_lower_is_planned_only_if_something_else_skips(tmp_path: Path, monkeypat
     assert (plan["numRowGroupsRead"], plan["numRowGroupsSkippedByBloomFilter"]) == (2, 1)
 
 
-def test_concurrent_requests_are_all_answered(planner: Planner, lake: list[Path]) -> None:
+def test_concurrent_requests_are_all_answered(planner: Planner, five_files: list[Path]) -> None:
     for i in range(60):
-        planner.send(i, lake[: 1 + i % 5], equals(i))
+        planner.send(i, five_files[: 1 + i % 5], equals(i))
     for i, ranges in sorted((head["id"], ranges) for head, ranges in (planner.receive() for _ in range(60))):
         assert [file for file, _, _ in ranges] == [i % 5], i
 
@@ -66,12 +66,12 @@ def test_concurrent_requests_are_all_answered(planner: Planner, lake: list[Path]
     ids=str,
 )
 def test_a_bad_request_gets_an_error_answer(
-    planner: Planner, lake: list[Path], change: dict[str, Any], error: str
+    planner: Planner, five_files: list[Path], change: dict[str, Any], error: str
 ) -> None:
-    head = planner.ask(lake, **{"predicate": equals(1), **change})
+    head = planner.ask(five_files, **{"predicate": equals(1), **change})
     assert "plan" not in head
     assert error in head["error"]
-    assert planner.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
+    assert planner.ask(five_files, equals(1))["plan"]["numRowGroupsRead"] == 1
 
 
 def test_a_known_listing_is_not_sent_again(planner: Planner, tmp_path: Path) -> None:
@@ -104,19 +104,19 @@ def test_a_known_listing_is_not_sent_again(planner: Planner, tmp_path: Path) -> 
     assert ask(0, head["revision"])[1:] == ([], [])
 
 
-def test_the_least_recent_listing_is_forgotten(planner: Planner, lake: list[Path]) -> None:
+def test_the_least_recent_listing_is_forgotten(planner: Planner, five_files: list[Path]) -> None:
     for i in range(2 * planner_worker._CACHED_LISTINGS):
-        paths = lake[:1] * (i + 1)
-        for used in (paths, lake):
+        paths = five_files[:1] * (i + 1)
+        for used in (paths, five_files):
             planner.send(i, used, equals(3))
             assert planner.receive()[0]["plan"]["numRowGroupsTotal"] == 2 * len(used)
-    planner.send(1, lake, equals(3), sends_files=False)
+    planner.send(1, five_files, equals(3), sends_files=False)
     assert planner.receive()[1] != []
-    planner.send(1, lake[:1], equals(3), sends_files=False)
+    planner.send(1, five_files[:1], equals(3), sends_files=False)
     assert planner.receive()[0]["unknown"] == "listing"
 
 
-def test_printed_text_does_not_mix_with_frames(tmp_path: Path, lake: list[Path]) -> None:
+def test_printed_text_does_not_mix_with_frames(tmp_path: Path, five_files: list[Path]) -> None:
     noisy = """
 import os
 from pyspark_bloomparquet.jar import planner_worker
@@ -129,46 +129,46 @@ planner_worker.planner.plan_dataset = loud
 planner_worker.main()
 """
     with started(tmp_path, noisy) as planner:
-        assert planner.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
-        assert planner.ask(lake, equals(2))["plan"]["numRowGroupsRead"] == 1
+        assert planner.ask(five_files, equals(1))["plan"]["numRowGroupsRead"] == 1
+        assert planner.ask(five_files, equals(2))["plan"]["numRowGroupsRead"] == 1
 
 
-def test_it_ends_with_its_input(tmp_path: Path, lake: list[Path]) -> None:
+def test_it_ends_with_its_input(tmp_path: Path, five_files: list[Path]) -> None:
     with started(tmp_path) as planner:
-        planner.send(1, lake, equals(1))
+        planner.send(1, five_files, equals(1))
         planner.requests.close()
         assert planner.receive()[0]["id"] == 1  # the pending request is still answered
         assert read_frame(planner.answers) is None
         assert planner.process.wait(30) == 0
 
 
-def test_processes_with_a_shared_disk_cache_agree(tmp_path: Path, lake: list[Path]) -> None:
+def test_processes_with_a_shared_disk_cache_agree(tmp_path: Path, five_files: list[Path]) -> None:
     with started(tmp_path) as one, started(tmp_path) as other:
         for i in range(20):
             for planner in (one, other):
-                planner.send(i, lake, equals(i))
+                planner.send(i, five_files, equals(i))
         for planner in (one, other):
             answers = [planner.receive() for _ in range(20)]
             answers_by_id = {head["id"]: [file for file, _, _ in ranges] for head, ranges in answers}
             assert answers_by_id == {i: [i % 5] for i in range(20)}
     with started(tmp_path) as third:  # the disk cache of the others is enough
-        assert third.ask(lake, equals(1))["plan"]["numRowGroupsRead"] == 1
+        assert third.ask(five_files, equals(1))["plan"]["numRowGroupsRead"] == 1
 
 
 def test_cache_false_stores_nothing_beside_other_loads(
-    tmp_path: Path, lake: list[Path], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, five_files: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A load with ``cache=false`` stores nothing, even if a load that may store is planned at the same time."""
     worker = Worker(BytesIO())
-    private, public = (request_of([path], equals(1), tmp_path) for path in lake[:2])
+    private, public = (request_of([path], equals(1), tmp_path) for path in five_files[:2])
     private["options"]["cache"] = "false"
 
     def plan_the_other_first(predicate: Any) -> Any:
         monkeypatch.undo()
-        worker._answer(public, listing_of(lake[1:2]))
+        worker._answer(public, listing_of(five_files[1:2]))
         return to_predicate(predicate)
 
     monkeypatch.setattr(planner_worker, "to_predicate", plan_the_other_first)
-    worker._answer(private, listing_of(lake[:1]))
+    worker._answer(private, listing_of(five_files[:1]))
     (stored,) = tmp_path.rglob("*.columns")
-    assert lake[0].name.encode() not in stored.read_bytes()
+    assert five_files[0].name.encode() not in stored.read_bytes()

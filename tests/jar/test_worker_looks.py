@@ -18,13 +18,13 @@ from tests.support.planner_process import equals, listing_of, request_of
 
 
 def test_a_plan_goes_by_a_look_of_its_own_query(
-    lake: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    five_files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The jar has the planner look at files when a query begins. Only the plans of that query go by the look, and only
     for a second."""
     looks: list[int] = []
     monkeypatch.setattr(listing, "local_versions", lambda paths: looks.append(1) or local_versions(paths))
-    worker, paths = Worker(BytesIO()), [Path(shutil.copy(path, tmp_path)) for path in lake]
+    worker, paths = Worker(BytesIO()), [Path(shutil.copy(path, tmp_path)) for path in five_files]
     request = request_of(paths, equals(103), tmp_path / "cache")
 
     def look(query: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -33,26 +34,17 @@ def frame(jar_spark: SparkSession) -> DataFrame:
 
 def filters(path: Path | str) -> dict[str, set[int]]:
     """The filter sizes of every column that has a filter in every row group."""
-    sizes: dict[str, set[int]] = {}
-    groups = 0
-    for file in sorted(Path(path).rglob("*.parquet")):
-        metadata = pq.read_metadata(file)
-        groups += metadata.num_row_groups
-    table = bp.inspect(str(path)).to_pylist()
-    for column in {row["column"] for row in table}:
-        chunks = [row for row in table if row["column"] == column]
-        assert len(chunks) == groups
-        assert all(row["bits_set"] > 0 for row in chunks)
-        sizes[column] = {row["bytes"] for row in chunks}
-    return sizes
+    groups = sum(pq.read_metadata(file).num_row_groups for file in Path(path).rglob("*.parquet"))
+    sizes = defaultdict[str, list[int]](list)
+    for row in bp.inspect(str(path)).to_pylist():
+        assert row["bits_set"] > 0
+        sizes[row["column"]].append(row["bytes"])
+    assert all(len(each) == groups for each in sizes.values())
+    return {column: set(each) for column, each in sizes.items()}
 
 
 def codecs(path: Path) -> set[str]:
-    codecs = set()
-    for file in path.rglob("*.parquet"):
-        metadata = pq.read_metadata(file)
-        codecs |= {metadata.row_group(i).column(0).compression for i in range(metadata.num_row_groups)}
-    return codecs
+    return {pq.read_metadata(file).row_group(0).column(0).compression for file in path.rglob("*.parquet")}
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ def executed(frame: DataFrame) -> str:
 
 
 def nodes(plan: Any, name: str = NODE) -> Iterator[Any]:
-    """The nodes of a physical plan with this name, also those in stages and subqueries."""
+    """The nodes of a physical plan whose names begin so, also those in stages and subqueries."""
     kind = plan.getClass().getSimpleName()
     if kind == "AdaptiveSparkPlanExec":
         yield from nodes(plan.executedPlan(), name)
@@ -82,7 +82,7 @@ def nodes(plan: Any, name: str = NODE) -> Iterator[Any]:
     if kind.endswith("QueryStageExec"):
         yield from nodes(plan.plan(), name)
         return
-    if plan.nodeName() == name:
+    if plan.nodeName().startswith(name):
         yield plan
     for children in (plan.children(), plan.subqueries()):
         for i in range(children.size()):

@@ -162,32 +162,27 @@ class Readers:
         schema: Any = None,
         select: tuple[str, ...] = ("*",),
         rows_per_group: int | None = None,
-        by_python: str = "query",
+        by_python: bool = False,
         read_whole: int = 0,
         **options: Any,
     ) -> Ran:
         """Query the rows of `path` for which `where` is true with the jar, and compare them with the other readers.
 
-        `by_python` is how the Python data source is asked: "query", "where", or "nothing" if it cannot read the files.
-        If all row groups have `rows_per_group` rows, the rows that leave the scan are counted. Spark reads `read_whole`
-        files whole.
+        `by_python`: also by the Python data source, which reads all rows. If all row groups have `rows_per_group` rows,
+        the rows that leave the scan are counted. Spark reads `read_whole` files whole.
         """
-
-        def chosen(frame: DataFrame) -> DataFrame:
-            return frame.selectExpr(*select)
 
         oracle = self.oracle(path, schema, **options).where(where).selectExpr(*select)
         with conf(self.spark, UNPRUNED):
             rows = texts(oracle.collect())
-        if by_python == "where":
-            self._agrees(chosen(self.python(path, schema, where=where, **options)), oracle, rows)
-        elif by_python == "query":
-            self._agrees(chosen(self.python(path, schema, **options).where(where)), oracle, rows)
+        if by_python:
+            frame = self.python(path, schema, **options).where(where).selectExpr(*select)
+            assert (frame.schema, texts(frame.collect())) == (oracle.schema, rows)
 
         # Without filters, Spark's reader returns all rows of the planned row groups, so they can be counted.
         pushdown = "true" if rows_per_group is None else "false"
         with conf(self.spark, {"spark.sql.parquet.filterPushdown": pushdown}):
-            frame = chosen(self.jar(path, schema, **options).where(where))
+            frame = self.jar(path, schema, **options).where(where).selectExpr(*select)
             assert frame.schema == oracle.schema
             ran = run(frame)
             assert ran.rows == rows
@@ -207,21 +202,6 @@ class Readers:
         with conf(self.spark, UNPRUNED):
             rows = self.oracle(path).selectExpr("struct(*) AS row", *verdicts).collect()
         return {where: texts([row[0] for row in rows if row[i + 1]]) for i, where in enumerate(wheres)}
-
-    def agree(self, path: Paths, schema: Any = None, *, by_python: bool = True, **options: Any) -> DataFrame:
-        """Assert that all readers agree on all rows; return the jar's frame."""
-        expected = self.oracle(path, schema, **options)
-        with conf(self.spark, UNPRUNED):
-            rows = texts(expected.collect())
-        if by_python:
-            self._agrees(self.python(path, schema, **options), expected, rows)
-        return self._agrees(self.jar(path, schema, **options), expected, rows)
-
-    @staticmethod
-    def _agrees(frame: DataFrame, expected: DataFrame, rows: list[str]) -> DataFrame:
-        assert frame.schema == expected.schema
-        assert texts(frame.collect()) == rows
-        return frame
 
 
 def _check_counts(ran: Ran, plan: ScanSummary, read_whole: int) -> None:

@@ -1,14 +1,12 @@
-"""Files that Spark writes with filters, and what the writer logs."""
+"""Files that Spark writes with filters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 import bloomparquet as bp
 
@@ -45,23 +43,3 @@ def filtered_columns(path: Path | str) -> set[str]:
     columns = {column for _, column in blooms}
     assert blooms.keys() == {(group, column) for group in groups for column in columns}
     return columns
-
-
-@contextmanager
-def log(spark: SparkSession) -> Iterator[list[str]]:
-    """The lines that the jar logs in the block."""
-    jvm: Any = spark._jvm
-    core, text = jvm.org.apache.logging.log4j.core, jvm.java.io.StringWriter()
-    appender = core.appender.WriterAppender.createAppender(None, None, text, "bloomparquet-test", False, True)
-    appender.start()
-    logger = jvm.org.apache.logging.log4j.LogManager.getLogger("bloomparquet")
-    level = logger.getLevel()
-    core.config.Configurator.setLevel("bloomparquet", jvm.org.apache.logging.log4j.Level.WARN)
-    logger.addAppender(appender)
-    lines: list[str] = []
-    try:
-        yield lines
-    finally:
-        logger.removeAppender(appender)
-        core.config.Configurator.setLevel("bloomparquet", level)
-        lines += str(text).splitlines()
