@@ -14,7 +14,6 @@ from hypothesis import HealthCheck, settings
 pytest.register_assert_rewrite(  # their helpers assert
     "tests.support.expressions",
     "tests.support.filters_in_memory",
-    "tests.support.index_lookups",
     "tests.support.scenarios",
     "tests.support.spark_rows",
 )
