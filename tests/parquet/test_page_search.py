@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,13 @@ from bloomparquet.parquet.pages.search import PlainValues, rows_of_pages_with
 from bloomparquet.parquet.values.encoding import plain_values
 from bloomparquet.reading import cost, parquet_file
 from bloomparquet.reading.parquet_file import ParquetFileReader
+from tests.parquet.test_page_image import CODECS
 from tests.support.page_files import check_search, flat_table, footer_of, reader_of
 
 ROWS = 6_000
-CODECS = ["none", "snappy", "gzip", "brotli", "zstd", "lz4"]
 
 
-@pytest.mark.parametrize(("codec", "version"), [*itertools.product(CODECS, ["1.0", "2.0"])])
+@pytest.mark.parametrize(("codec", "version"), CODECS)
 @pytest.mark.parametrize("dictionary", [True, False])
 def test_rows_with_a_value_are_found(tmp_path: Path, codec: str, version: str, dictionary: bool) -> None:
     path = tmp_path / "x.parquet"
