@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from io import BytesIO
 from typing import Any
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +27,8 @@ TABLE = pa.table({"id": range(1000)})
 
 
 class Azure(MemoryFileSystem):  # type: ignore[misc]
-    """`seconds`: when a copy ends; None: never. `fault` is done by a copy when it has begun. `looks`: calls of info."""
+    """Has a file without filters. `seconds`: when a copy ends; None: never. `fault` is done by a copy that has begun.
+    `looks`: calls of info."""
 
     protocol = ("abfs", "az", "abfss")
     cachable = False
@@ -38,6 +40,9 @@ class Azure(MemoryFileSystem):  # type: ignore[misc]
         self.seconds, self.fault = seconds, fault
         self.looks: list[str] = []
         self.copies: list[threading.Timer] = []
+        out = BytesIO()
+        pq.write_table(TABLE, out)
+        self.pipe_file(PATH, out.getvalue())
 
     def info(self, path: str, **options: Any) -> Any:
         self.looks.append(path)
@@ -60,27 +65,14 @@ class Azure(MemoryFileSystem):  # type: ignore[misc]
         return sorted(self.find("/box"))
 
 
-@pytest.fixture
-def old() -> bytes:
-    out = BytesIO()
-    pq.write_table(TABLE, out)
-    return out.getvalue()
-
-
-@pytest.fixture
-def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic, "COPY_SECONDS", 0.2)
-
-
 def add(azure: Azure) -> bp.FileOutcome:
     (outcome,) = bp.add_filters(PATH, bloom="id", filesystem=azure, on_error="report")
     return outcome
 
 
 @pytest.mark.parametrize("seconds", [0.0, 0.3])
-def test_a_copy_that_ends_later_is_awaited(old: bytes, seconds: float) -> None:
+def test_a_copy_that_ends_later_is_awaited(seconds: float) -> None:
     azure = Azure(seconds)
-    azure.pipe_file(PATH, old)
     outcome = add(azure)
     for copy in azure.copies:
         copy.join()
@@ -89,10 +81,9 @@ def test_a_copy_that_ends_later_is_awaited(old: bytes, seconds: float) -> None:
     assert bp.read_table(PATH, "id = 7", filesystem=azure).num_rows == 1
 
 
-@pytest.mark.usefixtures("soon")
-def test_a_copy_that_never_ends_costs_no_bytes(old: bytes) -> None:
+def test_a_copy_that_never_ends_costs_no_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(atomic, "COPY_SECONDS", 0.2)
     azure = Azure(None)
-    azure.pipe_file(PATH, old)
     outcome = add(azure)
     size = azure.size(TEMPORARY)
     assert outcome.action == "failed"
@@ -110,17 +101,15 @@ def test_a_copy_that_never_ends_costs_no_bytes(old: bytes) -> None:
     assert bp.read_table(PATH, filesystem=azure).equals(TABLE)
 
 
-def test_a_copy_whose_answer_is_lost_is_done(old: bytes) -> None:
+def test_a_copy_whose_answer_is_lost_is_done() -> None:
     azure = Azure(0.0, fail)
-    azure.pipe_file(PATH, old)
     assert add(azure).action == "added"
     assert azure.names() == [PATH]
     assert bp.read_table(PATH, filesystem=azure).equals(TABLE)
 
 
-def test_a_copy_that_fails_when_it_has_begun_costs_no_bytes(old: bytes) -> None:
+def test_a_copy_that_fails_when_it_has_begun_costs_no_bytes() -> None:
     azure = Azure(None, fail)
-    azure.pipe_file(PATH, old)
     outcome = add(azure)
     assert outcome.action == "failed"
     assert "it has 0 bytes" in str(outcome.error)
@@ -128,18 +117,12 @@ def test_a_copy_that_fails_when_it_has_begun_costs_no_bytes(old: bytes) -> None:
     assert azure.names() == [TEMPORARY, PATH]
 
 
-def test_an_interrupted_wait_for_a_copy_keeps_the_new_object(old: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_wait_for_a_copy_keeps_the_new_object() -> None:
     azure = Azure(None)
-    azure.pipe_file(PATH, old)
-
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("bloomparquet.storage.atomic.time.sleep", interrupt)
     storage, path = open_storage(PATH, azure)
     with replacing(storage, path) as output:
         output.write(b"new")
-        with pytest.raises(KeyboardInterrupt):
+        with patch.object(atomic.time, "sleep", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
             output.commit()
     assert azure.cat_file(TEMPORARY) == b"new"
 

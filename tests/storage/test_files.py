@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,43 +21,29 @@ from bloomparquet.storage.open import open_storage
 from tests.support.files import write
 
 
-def write_tree(write: Any) -> None:
-    """Call `write` with the path and content of each file of a tree."""
-    for path in (
-        "a.parquet",
-        "b[1].parquet",
-        "sub/c.parquet",
-        "sub/deep/d.parquet",
-        "_SUCCESS",
-        ".hidden",
-        "_temporary/e.parquet",
-        "_day=1/f.parquet",
-    ):
-        write(path, path.encode())
+@pytest.fixture
+def tree(tmp_path: Path, memory: Any) -> Path:
+    """A directory of local files, whose contents are their names; /top of fsspec's memory has the same."""
+    files = ["a.parquet", "b[1].parquet", "sub/c.parquet", "sub/deep/d.parquet", "_temporary/e.parquet"]
+    for path in [*files, "_SUCCESS", ".hidden", "_day=1/f.parquet"]:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(path)
+        memory.pipe(f"/top/{path}", path.encode())
+    return tmp_path
 
 
 def names(storage: Storage, root: str, **options: Any) -> list[str]:
     return [file.path.rpartition(root.strip("/"))[2].lstrip("/") for file in storage.list_files(root, **options)]
 
 
-def test_listings_are_alike_on_every_storage(tmp_path: Path, memory: Any) -> None:
-    def local(path: str, data: bytes) -> None:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(data)
-
-    write_tree(local)
-    write_tree(lambda path, data: memory.pipe(f"/top/{path}", data))
+def test_listings_are_alike_on_every_storage(tree: Path) -> None:
     deep = ["_day=1/f.parquet", "a.parquet", "b[1].parquet", "sub/c.parquet", "sub/deep/d.parquet"]
-    assert names(LocalStorage(), str(tmp_path), recursive=True) == deep
-    assert names(ArrowStorage(pyarrow.fs.LocalFileSystem(), "x"), str(tmp_path), recursive=True) == deep
-    in_memory, root = open_storage("memory://top")
-    assert names(in_memory, root, recursive=True) == deep
-    for storage, at in ((LocalStorage(), str(tmp_path)), (in_memory, root)):
-        assert names(storage, at, recursive=False) == ["a.parquet", "b[1].parquet"]
-        assert [file.size for file in storage.list_files(at, recursive=False)] == [
-            len("a.parquet"),
-            len("b[1].parquet"),
-        ]
+    arrow = ArrowStorage(pyarrow.fs.LocalFileSystem(), "x")
+    for storage, root in ((LocalStorage(), str(tree)), (arrow, str(tree)), open_storage("memory://top")):
+        assert names(storage, root, recursive=True) == deep
+        assert names(storage, root, recursive=False) == ["a.parquet", "b[1].parquet"]
+        sizes = [file.size for file in storage.list_files(root, recursive=False)]
+        assert sizes == [len("a.parquet"), len("b[1].parquet")]
 
 
 @pytest.mark.parametrize(
@@ -70,45 +55,26 @@ def test_listings_are_alike_on_every_storage(tmp_path: Path, memory: Any) -> Non
         ("b[[]1].parquet", ["b[1].parquet"]),
         ("sub/*.parquet", ["sub/c.parquet"]),
         ("*/*.parquet", ["_day=1/f.parquet", "_temporary/e.parquet", "sub/c.parquet"]),
-        (
-            "**/*.parquet",
-            [
-                "_day=1/f.parquet",
-                "_temporary/e.parquet",
-                "a.parquet",
-                "b[1].parquet",
-                "sub/c.parquet",
-                "sub/deep/d.parquet",
-            ],
-        ),
+        ("**/*.parquet", ["_day=1/f.parquet", "_temporary/e.parquet", "a.parquet", "b[1].parquet", "sub/c.parquet",
+                          "sub/deep/d.parquet"]),
         ("sub?c.parquet", []),
         ("s*c.parquet", []),
         ("[!b]*.parquet", ["a.parquet"]),
         ("sub/**/d.parquet", ["sub/deep/d.parquet"]),
         ("nothing*", []),
     ],
-)
-def test_globs_match_alike_on_every_storage(pattern: str, expected: list[str], tmp_path: Path, memory: Any) -> None:
-    def local(path: str, data: bytes) -> None:
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_bytes(data)
-
-    write_tree(local)
-    write_tree(lambda path, data: memory.pipe(f"/top/{path}", data))
-    storage, inner = open_storage(f"memory://top/{pattern}")
-    for opened, at in ((LocalStorage(), f"{tmp_path}/{pattern}"), (storage, inner)):
-        matches = sorted(
-            path.rpartition("top/" if opened is storage else f"{tmp_path}/")[2] for path in opened.glob(at)
-        )
-        assert matches == expected, opened
+)  # fmt: skip
+def test_globs_match_alike_on_every_storage(pattern: str, expected: list[str], tree: Path) -> None:
+    for (storage, inner), root in (
+        (open_storage(f"{tree}/{pattern}"), tree),
+        (open_storage(f"memory://top/{pattern}"), "top"),
+    ):
+        assert sorted(path.rpartition(f"{root}/")[2] for path in storage.glob(inner)) == expected, storage
 
 
 def test_hidden_names_are_those_that_spark_hides() -> None:
-    assert [name for name in ("_SUCCESS", ".crc", "_a=1", "a_", "a.b", "_", "=_") if is_hidden(name)] == [
-        "_SUCCESS",
-        ".crc",
-        "_",
-    ]
+    hidden = [name for name in ("_SUCCESS", ".crc", "_a=1", "a_", "a.b", "_", "=_") if is_hidden(name)]
+    assert hidden == ["_SUCCESS", ".crc", "_"]
 
 
 def test_file_urls_are_local_files(tmp_path: Path) -> None:
@@ -259,20 +225,12 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def in_its_directory(path: Path, *failing: str) -> tuple[str, Any]:
-    return path.name, DirFileSystem(path=str(path.parent), fs=NetworkFileSystem(*failing))
-
-
-WRAPS: dict[str, Callable[..., tuple[Any, Any]]] = {
-    "alone": lambda path, *failing: (path, NetworkFileSystem(*failing)),
-    "in a directory": in_its_directory,
-}
-
-
-@pytest.mark.parametrize("wrap", WRAPS)
+@pytest.mark.parametrize("wrapped", [False, True])
 @pytest.mark.parametrize("pattern", ["", "/*", "/*/*.parquet"])
-def test_a_directory_that_cannot_be_listed_is_an_error(data: Path, wrap: str, pattern: str) -> None:
-    path, filesystem = WRAPS[wrap](data, "p=2")
+def test_a_directory_that_cannot_be_listed_is_an_error(data: Path, wrapped: bool, pattern: str) -> None:
+    path, filesystem = (data.name if wrapped else data), NetworkFileSystem("p=2")
+    if wrapped:
+        filesystem = DirFileSystem(path=str(data.parent), fs=filesystem)
     with pytest.raises(TimeoutError, match="the listing failed"):
         bp.read_table(f"{path}{pattern}", "x = 12", filesystem=filesystem)
     assert bp.read_table(f"{path}{pattern}", "x = 12", filesystem=filesystem).num_rows == 1
