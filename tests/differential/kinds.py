@@ -169,13 +169,13 @@ _TEXTS = [
 ]  # fmt: skip
 
 
-def _text_kind(name: str, arrow: pa.DataType, spark: bool = True) -> Kind:
+def _text_kind(name: str, arrow: pa.DataType) -> Kind:
     values = st.one_of(st.sampled_from(_TEXTS), st.text("ab", max_size=3), st.text(max_size=6))
 
     def near(value: str) -> list[str]:
         return [value + "a", value[:-1], value.upper(), value + "\x00", value + " ", value[:64]]
 
-    return Kind(name, "string", arrow, values.filter(_encodable), near, spark=spark)
+    return Kind(name, "string", arrow, values.filter(_encodable), near)
 
 
 def _encodable(text: str) -> bool:

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,14 +87,14 @@ MUTANTS = [
 ]  # fmt: skip
 
 
-def run_java(folder: Path, mutants: Sequence[JavaMutant] = MUTANTS) -> Iterator[tuple[JavaMutant, bool]]:
+def run_java(folder: Path) -> Iterator[tuple[JavaMutant, bool]]:
     """Each mutant, and whether a test failed on it. Raises RuntimeError if a test fails on the unchanged copy."""
     copy_project(folder, {"python": "python", "tests": "tests", "jvm-shim": "jvm-shim"})
     for name in ("pyproject.toml", "LICENSE"):
         shutil.copy(ROOT / name, folder)
-    if _fails(folder, *dict.fromkeys(mutant.tests for mutant in mutants)):
+    if _fails(folder, *dict.fromkeys(mutant.tests for mutant in MUTANTS)):
         raise RuntimeError(f"a test fails without a mutant; run them in {folder}")
-    for mutant in mutants:
+    for mutant in MUTANTS:
         file = folder / mutant.path
         text = file.read_text()
         file.write_text(text.replace(mutant.old, mutant.new))

@@ -58,19 +58,17 @@ class Browser:
         self._session: str | None = None
         self._events: list[dict[str, Any]] = []
 
-    def show(self, document: str | Path, *, dark: bool = False, width: int = 900, before: str = "") -> Shown:
-        """Open a file; `before` is a script that runs before the picture is taken."""
+    def show(self, document: str | Path, *, dark: bool = False) -> Shown:
+        """Open a file."""
         self._open_page()
         self._call(
             "Emulation.setEmulatedMedia",
             features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}],
         )
-        self._call("Emulation.setDeviceMetricsOverride", width=width, height=600, deviceScaleFactor=1, mobile=False)
+        self._call("Emulation.setDeviceMetricsOverride", width=900, height=600, deviceScaleFactor=1, mobile=False)
         self._events.clear()
         self._call("Page.navigate", url=Path(document).resolve().as_uri())
         self._wait("Page.loadEventFired")
-        if before:
-            self.evaluate(before)
         picture = self._call("Page.captureScreenshot", captureBeyondViewport=True)
         page = self.evaluate("document.body.innerText"), self.evaluate("document.documentElement.outerHTML")
         messages = [json.dumps(event) for event in self._events if event["method"] in _MESSAGES]

@@ -30,10 +30,10 @@ def filters_of(path: Path | str, bloom: Bloom | None = None) -> dict[tuple[int, 
     }
 
 
-def assert_complete(path: Path | str, *, int96: str = "ns") -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
+def assert_complete(path: Path | str) -> dict[tuple[int, int], SplitBlockBloomFilter | None]:
     """Assert that filters hold all values and few other hashes, and that only chunks without values have none."""
     filters = filters_of(path)
-    hashes = hashes_by_chunk(str(path), int96)
+    hashes = hashes_by_chunk(str(path))
     others = np.array([xxhash.xxh64_intdigest(b"absent %d" % i) for i in range(2_000)], np.uint64)
     for chunk_id, bloom in filters.items():
         if bloom is None:

@@ -257,17 +257,17 @@ def bloom_header(num_bytes: int) -> bytes:
     return encode({1: Field(_I32, num_bytes), 2: union, 3: union, 4: union})
 
 
-def graft_filters(path: str, num_bytes: int, *, column: int = 0) -> str:
-    """Give an INT64 column filters of exactly `num_bytes` each, whatever size its values need."""
+def graft_filters(path: str, num_bytes: int) -> str:
+    """Give the first column, of INT64, filters of exactly `num_bytes` each, whatever size its values need."""
     data, footer = Path(path).read_bytes(), read_footer(path)
     body, metadata = data[: -8 - len(footer)], decode(footer)
     table = pq.ParquetFile(path)
     for i in range(table.num_row_groups):
-        values = [value for value in table.read_row_group(i).column(column).to_pylist() if value is not None]
+        values = [value for value in table.read_row_group(i).column(0).to_pylist() if value is not None]
         digests = [xxhash.xxh64_intdigest(struct.pack("<q", value)) for value in values]
         bloom = bp.SplitBlockBloomFilter.empty(num_bytes // 32)
         bloom.insert(np.array(digests, np.uint64))
-        chunk = column_metadata(metadata, i, column)
+        chunk = column_metadata(metadata, i)
         chunk[BLOOM_OFFSET] = Field(_I64, len(body))
         chunk[BLOOM_LENGTH] = Field(_I32, len(bloom_header(num_bytes)) + num_bytes)
         body += bloom_header(num_bytes) + bloom.to_bytes()

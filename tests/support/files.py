@@ -61,10 +61,10 @@ def hive(
     return str(root)
 
 
-def filter_offset(path: Path | str, column: int = 0, row_group: int = 0) -> tuple[int, int | None]:
-    """The offset of a column chunk's filter, and its length with the header (None if the footer does not store it)."""
-    chunk = pq.ParquetFile(str(path)).metadata.row_group(row_group).column(column)
-    assert chunk.bloom_filter_offset is not None, f"{path} has no filter for column {column} in row group {row_group}"
+def filter_offset(path: Path | str, row_group: int = 0) -> tuple[int, int | None]:
+    """The offset of the first column's filter, and its length with the header (None if the footer lacks it)."""
+    chunk = pq.ParquetFile(str(path)).metadata.row_group(row_group).column(0)
+    assert chunk.bloom_filter_offset is not None, f"{path} has no filter for column 0 in row group {row_group}"
     return chunk.bloom_filter_offset, chunk.bloom_filter_length
 
 

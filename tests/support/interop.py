@@ -89,7 +89,7 @@ def decimal(precision: int, scale: int, arrow: pa.DataType | None = None) -> Kin
     )
 
 
-def timestamp(unit: str, zone: str | None = None, *, arrow: pa.DataType | None = None, grain: int = 1) -> Kind:
+def timestamp(unit: str, zone: str | None = None, *, grain: int = 1) -> Kind:
     """From 1905 to 2200, with a fraction that fills the unit; `grain` keeps to multiples of so many units."""
     per_second = _PER_SECOND[unit]
     step = (4_555_555 * per_second + 987_654_321 * per_second // 10**9) // grain * grain
@@ -101,7 +101,7 @@ def timestamp(unit: str, zone: str | None = None, *, arrow: pa.DataType | None =
         moment = EPOCH + dt.timedelta(microseconds=value * (10**6 // per_second))
         return moment if zone is None else moment.replace(tzinfo=UTC)
 
-    return Kind(arrow or pa.timestamp(unit, zone), lambda i: start + step * i, literal)
+    return Kind(pa.timestamp(unit, zone), lambda i: start + step * i, literal)
 
 
 def time_of_day(unit: str) -> Kind:

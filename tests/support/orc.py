@@ -64,8 +64,8 @@ class OrcFile:
         filters: tuple[OrcBloomFilter, ...] | None = unless_error(read_filters(self.storage, wanted, ReadCount())[0])
         return filters
 
-    def statistics(self, name: str, stripe: int = 0) -> tuple[Statistics | None, ...]:
-        wanted = [(self.stripes[stripe], self.column(name))]
+    def statistics(self, name: str) -> tuple[Statistics | None, ...]:
+        wanted = [(self.stripes[0], self.column(name))]
         statistics: tuple[Statistics | None, ...] = unless_error(read_statistics(self.storage, wanted, ReadCount())[0])
         return statistics
 

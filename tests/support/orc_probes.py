@@ -23,7 +23,7 @@ def write(path: Path, table: pa.Table, **options: Any) -> str:
     return str(path)
 
 
-def might_match(path: str | Path, value: Any, column: str = "c0", timezone: str = "UTC") -> list[int]:
-    answers = bp.probe(path, column=column, value=value, timezone=timezone)
+def might_match(path: str | Path, value: Any, column: str = "c0") -> list[int]:
+    answers = bp.probe(path, column=column, value=value)
     assert [answer.row_group for answer in answers] == list(range(len(answers)))
     return [answer.row_group for answer in answers if answer.verdict is MAYBE]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import math
 import os
-from collections.abc import Callable
 from contextlib import ExitStack
 from decimal import Decimal
 from pathlib import Path
@@ -123,7 +122,7 @@ def taken(column: pa.ChunkedArray, rows: np.ndarray) -> pa.Array:
         return pa.chunked_array([column.slice(row, 1).chunk(0) for row in rows.tolist()]).combine_chunks()
 
 
-def check_file(path: Path | str, choose: Callable[[np.random.Generator, int], np.ndarray] = random_rows) -> float:
+def check_file(path: Path | str) -> float:
     """Compare random rows of every column with those of the whole column, found by headers and by index, also where
     reading it whole takes less time. Returns the share of the reads that were made by pages."""
     footer, read, file = footer_of(path), reader_of(path), pq.ParquetFile(path, coerce_int96_timestamp_unit="us")
@@ -137,7 +136,7 @@ def check_file(path: Path | str, choose: Callable[[np.random.Generator, int], np
         for number, column in enumerate(whole.columns):
             found = [find_column(footer, row_group, number, read, by_index=by_index) for by_index in (False, True)]
             for _ in range(ROUNDS):
-                wanted = choose(rng, rows)
+                wanted = random_rows(rng, rows)
                 for pages in found:
                     total += 1
                     with patch.object(image, "_MOST_OF_COLUMN", math.inf):
