@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -22,6 +23,10 @@ def quoted(text: str) -> str:
 
 def _float_sql(value: float) -> str:
     return f"double('{value!r}')" if value != value or value in (float("inf"), float("-inf")) else f"{value!r}D"
+
+
+def _micros(text: str) -> int:
+    return (dt.datetime.fromisoformat(text) - _EPOCH) // dt.timedelta(microseconds=1)
 
 
 def _clock(micros: int) -> str:
@@ -66,28 +71,12 @@ class Type:
 
 
 _INTEGERS = (0, 1, -1, 2, 3, 5, 7, 42, 100)
-_MICROS = tuple(
-    (dt.datetime(*parts) - _EPOCH) // dt.timedelta(microseconds=1)
-    for parts in (
-        (1970, 1, 1),
-        (1969, 12, 31, 23, 59, 59, 999999),
-        (2026, 3, 8, 2, 30),
-        (2026, 11, 1, 1, 30),
-        (2026, 1, 1),
-        (2026, 1, 1, 0, 0, 0, 1),
-        (2026, 1, 1, 12, 0, 0, 500000),
-        (2011, 12, 30, 5),
-        (1900, 1, 1),
-        (1800, 6, 1, 1, 2, 3),
-    )
-)
-_OLD = tuple(
-    (dt.datetime(*parts) - _EPOCH) // dt.timedelta(microseconds=1)
-    for parts in ((1, 1, 1), (1582, 10, 4), (1582, 10, 15), (1500, 2, 28, 12), (9999, 12, 31, 23, 59, 59, 999999))
-)
-_TEXTS = (
-    "", "a", "b", "A", "ab", "abc", "abcdef", "a ", " a", "é", "ß", "zzz", "1", "42", "NaN",
+_TIMES = (
+    "1970-01-01", "1969-12-31 23:59:59.999999", "2026-03-08 02:30", "2026-11-01 01:30", "2026-01-01",
+    "2026-01-01 00:00:00.000001", "2026-01-01 12:00:00.500000", "2011-12-30 05:00", "1900-01-01", "1800-06-01 01:02:03",
 )  # fmt: skip
+_OLD = "0001-01-01", "1582-10-04", "1582-10-15", "1500-02-28 12:00", "9999-12-31 23:59:59.999999"
+_TEXTS = ("", "a", "b", "A", "ab", "abc", "abcdef", "a ", " a", "é", "ß", "zzz", "1", "42", "NaN")
 _FLOATS = (0.0, 1.0, 1.5, -1.5, 42.0, 3.0, 0.1, float("inf"), float("-inf"), 3.0e38, 1e-40)
 _SPECIAL_FLOATS = (-0.0, 0.0, float("nan"), float("nan"))
 
@@ -112,21 +101,11 @@ def _decimal(precision: int, scale: int, *narrower: str) -> Type:
     return _type(name, pa.decimal128(precision, scale), values, lambda v: f"{v}BD", name, *narrower, special=special)
 
 
-def _timestamp(name: str, arrow: pa.DataType, per_micro: float, ddl: str, old: bool, *narrower: str) -> Type:
+def _timestamp(name: str, arrow: pa.DataType, ddl: str, old: Sequence[str], *narrower: str) -> Type:
+    tick = {"ms": 1000, "us": 1, "ns": Fraction(1, 1000)}[arrow.unit]  # in microseconds
+    values, special = (tuple(int(_micros(text) // tick) for text in texts) for texts in (_TIMES, old))
     keyword = "TIMESTAMP_NTZ" if ddl == "TIMESTAMP_NTZ" else "TIMESTAMP"
-    values, special = (
-        tuple(int(v * per_micro) if per_micro >= 1 else int(v // 1000) for v in micros)
-        for micros in (_MICROS, _OLD if old else ())
-    )
-    return _type(
-        name,
-        arrow,
-        values,
-        lambda v: f"{keyword} '{_clock(int(v // per_micro) if per_micro >= 1 else v * 1000)}'",
-        ddl,
-        *narrower,
-        special=special,
-    )
+    return _type(name, arrow, values, lambda v: f"{keyword} '{_clock(int(v * tick))}'", ddl, *narrower, special=special)
 
 
 TYPES = {
@@ -135,91 +114,47 @@ TYPES = {
         _type("int8", pa.int8(), _INTEGERS, str, "TINYINT", special=(127, -128)),
         _type("int16", pa.int16(), _INTEGERS, str, "SMALLINT", "int8", special=(32767, -32768)),
         _type("int32", pa.int32(), _INTEGERS, str, "INT", "int8", "int16", special=(2**31 - 1, -(2**31))),
-        _type(
-            "int64",
-            pa.int64(),
-            _INTEGERS,
-            lambda v: f"{v}L",
-            "BIGINT",
-            "int32",
-            "int8",
-            special=(2**31, 2**63 - 1, -(2**63) + 1),
-        ),
+        _type("int64", pa.int64(), _INTEGERS, lambda v: f"{v}L", "BIGINT", "int32", "int8",
+              special=(2**31, 2**63 - 1, -(2**63) + 1)),
         _type("uint8", pa.uint8(), (0, 1, 42, 127), str, "SMALLINT", special=(128, 255)),
         _type("uint16", pa.uint16(), (0, 1, 42), str, "INT", special=(32768, 65535)),
         _type("uint32", pa.uint32(), (0, 1, 42), lambda v: f"{v}L", "BIGINT", special=(2**31, 2**32 - 1)),
         _type("uint64", pa.uint64(), (0, 1, 42), lambda v: f"{v}BD", "DECIMAL(20,0)", special=(2**63, 2**64 - 1)),
         _type("float32", pa.float32(), _FLOATS, _float_sql, "FLOAT", special=_SPECIAL_FLOATS),
-        _type(
-            "float64",
-            pa.float64(),
-            (*_FLOATS, 1.7e308, 5e-324),
-            _float_sql,
-            "DOUBLE",
-            "float32",
-            "int32",
-            "int16",
-            special=_SPECIAL_FLOATS,
-        ),
+        _type("float64", pa.float64(), (*_FLOATS, 1.7e308, 5e-324), _float_sql, "DOUBLE", "float32", "int32", "int16",
+              special=_SPECIAL_FLOATS),
         _decimal(4, 2),
         _decimal(9, 2, "decimal(4,2)", "int8"),
         _decimal(18, 6, "decimal(9,2)", "int32", "int64"),
         _decimal(38, 10, "decimal(18,6)", "decimal(4,2)"),
         _type("string", pa.string(), _TEXTS, quoted, "STRING", special=("\U0001f600", "x" * 70)),
-        _type(
-            "binary",
-            pa.binary(),
-            tuple(t.encode() for t in _TEXTS),
-            lambda v: f"X'{v.hex()}'",
-            "BINARY",
-            special=(b"\xff\xfe", b"\x80", b"x" * 70),
-        ),
+        _type("binary", pa.binary(), tuple(map(str.encode, _TEXTS)), lambda v: f"X'{v.hex()}'", "BINARY",
+              special=(b"\xff\xfe", b"\x80", b"x" * 70)),
         _type("boolean", pa.bool_(), (True, False), lambda v: str(v).upper(), "BOOLEAN"),
-        _type(
-            "date",
-            pa.date32(),
-            tuple(v // _DAY for v in _MICROS),
-            lambda v: f"DATE '{_day(v)}'",
-            "DATE",
-            special=tuple(v // _DAY for v in _OLD),
-        ),
-        _timestamp("timestamp", pa.timestamp("us", "UTC"), 1, "TIMESTAMP", True),
-        _timestamp("timestamp_ms", pa.timestamp("ms", "UTC"), 0.001, "TIMESTAMP", True),
-        _timestamp("timestamp_ns", pa.timestamp("ns"), 1000, "TIMESTAMP_NTZ", False),
-        _timestamp("timestamp_ntz", pa.timestamp("us"), 1, "TIMESTAMP_NTZ", True, "date"),
-        _timestamp("int96", pa.timestamp("ns"), 1000, "TIMESTAMP", False),
+        _type("date", pa.date32(), tuple(_micros(text) // _DAY for text in _TIMES), lambda v: f"DATE '{_day(v)}'",
+              "DATE", special=tuple(_micros(text) // _DAY for text in _OLD)),
+        _timestamp("timestamp", pa.timestamp("us", "UTC"), "TIMESTAMP", _OLD),
+        _timestamp("timestamp_ms", pa.timestamp("ms", "UTC"), "TIMESTAMP", _OLD),
+        _timestamp("timestamp_ns", pa.timestamp("ns"), "TIMESTAMP_NTZ", ()),
+        _timestamp("timestamp_ntz", pa.timestamp("us"), "TIMESTAMP_NTZ", _OLD, "date"),
+        _timestamp("int96", pa.timestamp("ns"), "TIMESTAMP", ()),
         _type("fixed", pa.binary(3), (b"abc", b"\0\0\0", b"zzz"), lambda v: f"X'{v.hex()}'", "BINARY"),
         _type("null", pa.null(), (None,), lambda _: "NULL", "INT"),
+        _type("list", pa.list_(pa.int32()), ([1, 2], [], [None], [42], [5, 5]),
+              lambda v: f"array({', '.join(str(x) if x is not None else 'NULL' for x in v)})", "ARRAY<INT>"),
+        _type("map", pa.map_(pa.string(), pa.int64()), ([("a", 1)], [], [("b", None), ("a", 42)]),
+              lambda _: "map('a', 1L)", "MAP<STRING, BIGINT>"),
         _type(
-            "list",
-            pa.list_(pa.int32()),
-            ([1, 2], [], [None], [42], [5, 5]),
-            lambda v: f"array({', '.join(str(x) if x is not None else 'NULL' for x in v)})",
-            "ARRAY<INT>",
-        ),
-        _type(
-            "map",
-            pa.map_(pa.string(), pa.int64()),
-            ([("a", 1)], [], [("b", None), ("a", 42)]),
-            lambda _: "map('a', 1L)",
-            "MAP<STRING, BIGINT>",
-        ),
-        _type(
-            "struct",
-            pa.struct([("x", pa.int64()), ("y.z", pa.string()), ("t", pa.struct([("u", pa.float64())]))]),
-            (
-                {"x": 1, "y.z": "a", "t": {"u": 1.5}},
-                {"x": 42, "y.z": "b", "t": {"u": None}},
-                {"x": 7, "y.z": "", "t": {"u": float("nan")}},
-                {"x": 5, "y.z": "ab", "t": {"u": 42.0}},
-                {"x": 1000, "y.z": "b", "t": {"u": -1.5}},
-            ),
+            "struct", pa.struct([("x", pa.int64()), ("y.z", pa.string()), ("t", pa.struct([("u", pa.float64())]))]),
+            ({"x": 1, "y.z": "a", "t": {"u": 1.5}}, {"x": 42, "y.z": "b", "t": {"u": None}},
+             {"x": 7, "y.z": "", "t": {"u": float("nan")}}, {"x": 5, "y.z": "ab", "t": {"u": 42.0}},
+             {"x": 1000, "y.z": "b", "t": {"u": -1.5}}),
             lambda _: "named_struct('x', 1L, 'y.z', 'a', 't', named_struct('u', 1.5D))",
             "STRUCT<x: BIGINT, `y.z`: STRING, t: STRUCT<u: DOUBLE>>",
             special=({"x": None, "y.z": None, "t": None}, {"x": 7, "y.z": "a", "t": None}),
         ),
     )
-}
+}  # fmt: skip
 
 OFTEN = (
     "float32", "float64", "uint32", "uint64", "int32", "decimal(4,2)", "decimal(9,2)", "string", "string", "date",

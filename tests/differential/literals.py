@@ -89,32 +89,20 @@ def as_literal(kind: Kind, value: Any) -> Any:
 def other_forms(kind: Kind, literal: Any) -> list[Any]:
     """Literals of other types with an equal or nearly equal value."""
     if kind.family == "integer" and isinstance(literal, int):
-        return [
-            Decimal(literal),
-            Decimal(f"{literal}.0"),
-            Decimal(f"{literal}.5"),
-            _float(literal),
-            _float(literal) + 0.5,
-        ]
+        decimals = [Decimal(f"{literal}{end}") for end in ("", ".0", ".5")]
+        return [*decimals, _float(literal), _float(literal) + 0.5]
     if kind.family == "float" and isinstance(literal, float) and math.isfinite(literal):
         below = Decimal(literal) - Decimal("1E-20")
         return [Decimal(repr(literal)), Decimal(literal), int(literal), int(literal) + 1, below]
     if kind.family == "decimal" and isinstance(literal, Decimal):
-        return [
-            int(literal),
-            float(literal),
-            literal.scaleb(0),
-            Decimal(f"{literal:f}" + ("0" if literal.as_tuple().exponent else ".0")),
-        ]
+        longer = Decimal(f"{literal:f}" + ("0" if literal.as_tuple().exponent else ".0"))
+        return [int(literal), float(literal), literal.scaleb(0), longer]
     if kind.family == "date":
         return [literal.isoformat()]
     if kind.family in ("timestamp", "ntz") and isinstance(literal, dt.datetime):
         forms: list[Any] = [literal.isoformat(sep=" "), literal.date()]
         if kind.family == "timestamp" and 2 < literal.year < 9998:
-            forms += [
-                literal.replace(tzinfo=dt.timezone.utc),
-                literal.replace(tzinfo=dt.timezone(dt.timedelta(hours=-7))),
-            ]
+            forms += [literal.replace(tzinfo=dt.timezone(dt.timedelta(hours=hours))) for hours in (0, -7)]
         return forms
     if kind.family == "binary" and literal.isascii():
         return [literal.decode()]
@@ -128,20 +116,8 @@ def other_forms(kind: Kind, literal: Any) -> list[Any]:
 def foreign(kind: Kind) -> list[Any]:
     """Literals at and beyond the limits of the column's type."""
     if kind.family == "integer":
-        return [
-            2**31,
-            -(2**31) - 1,
-            2**32,
-            2**63 - 1,
-            2**63,
-            2**64,
-            -(2**63) - 1,
-            10**30,
-            math.nan,
-            math.inf,
-            -math.inf,
-            1e300,
-        ]
+        beyond = [2**31, -(2**31) - 1, 2**32, 2**63 - 1, 2**63, 2**64, -(2**63) - 1, 10**30]
+        return [*beyond, math.nan, math.inf, -math.inf, 1e300]
     if kind.family == "float":
         return [10**400, -(10**400), Decimal("1E+310"), 2**53 + 1, Decimal("1E-400"), Decimal("0.1"), 1e39, 65520.0]
     if kind.family == "decimal":
