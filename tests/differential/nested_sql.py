@@ -40,47 +40,28 @@ def nested_leaf(random: Random, column: Column, name: str, wanted: bool | None) 
     element = "NULL" if element is None else element
     shapes = {
         "list": [
-            f"array_contains({name}, 42)",
-            f"array_contains({name}, {element})",
-            f"size({name}) = 2",
+            f"array_contains({name}, 42)", f"array_contains({name}, {element})", f"size({name}) = 2",
             f"get({name}, {at}) {comparison} {element}",
-            f"get({name}, {at}) {comparison} {random.choice((1, 3, 5, 7, 42))}",
-            f"{name} IS NULL",
-            f"exists({name}, x -> x = 5)",
-            f"{name} = array(1, 2)",
-            f"{name} IS NOT NULL AND get({name}, 0) IS NULL",
+            f"get({name}, {at}) {comparison} {random.choice((1, 3, 5, 7, 42))}", f"{name} IS NULL",
+            f"exists({name}, x -> x = 5)", f"{name} = array(1, 2)", f"{name} IS NOT NULL AND get({name}, 0) IS NULL",
             f"arrays_overlap({name}, array(42, 7))",
             f"element_at({name}, {at + 1}) {comparison} {random.choice((3, 5, 42))}",
             f"exists({name}, x -> x IN (1, 42))",
         ],
         "map": [
-            f"{name}['a'] {comparison} 1",
-            f"map_contains_key({name}, 'b')",
-            f"element_at({name}, 'a') {comparison} 42",
-            f"array_contains(map_values({name}), 42L)",
-            f"size({name}) = 0",
-            f"{name} IS NULL",
+            f"{name}['a'] {comparison} 1", f"map_contains_key({name}, 'b')", f"element_at({name}, 'a') {comparison} 42",
+            f"array_contains(map_values({name}), 42L)", f"size({name}) = 0", f"{name} IS NULL",
         ],
         "struct": [
             *[field_leaf(random, column, name, wanted) for _ in range(6 if column.type.name == "struct" else 0)],
-            f"{name}.x {comparison} {random.choice((1, 42, 7, 1000, 'NULL'))}",
-            f"{name}.`y.z` {comparison} 'a'",
-            f"{name}.t.u {comparison} 1.5D",
-            f"{name} IS NULL",
-            f"{name}.t IS NULL",
-            f"{name}.x IS NULL",
-            f"{name}.t.u IS NOT NULL",
-            f"{name}.x IN (1, 7, NULL)",
-            f"{name}.`y.z` LIKE 'a%'",
-            f"isnan({name}.t.u)",
-            f"{name}.X = 42",
-            f"{name} = named_struct('x', 1L, 'y.z', 'a', 't', named_struct('u', 1.5D))",
+            f"{name}.x {comparison} {random.choice((1, 42, 7, 1000, 'NULL'))}", f"{name}.`y.z` {comparison} 'a'",
+            f"{name}.t.u {comparison} 1.5D", f"{name} IS NULL", f"{name}.t IS NULL", f"{name}.x IS NULL",
+            f"{name}.t.u IS NOT NULL", f"{name}.x IN (1, 7, NULL)", f"{name}.`y.z` LIKE 'a%'", f"isnan({name}.t.u)",
+            f"{name}.X = 42", f"{name} = named_struct('x', 1L, 'y.z', 'a', 't', named_struct('u', 1.5D))",
         ],
         "variant": [
-            *[
-                f"try_variant_get({name}, '$.a', '{type_}') {comparison} {random.choice((1, 42, 7))}"
-                for type_ in ("bigint", "bigint", "double", "decimal(10,1)", "string")
-            ],
+            *[f"try_variant_get({name}, '$.a', '{type_}') {comparison} {random.choice((1, 42, 7))}"
+              for type_ in ("bigint", "bigint", "double", "decimal(10,1)", "string")],
             f"try_variant_get({name}, '$.a', 'int') IN (1, 43)",
             f"try_variant_get({name}, '$.a', 'bigint') IS NULL",
             *[f"try_variant_get({name}, '$.b', 'string') {comparison} '{text}'" for text in ("a", "s", "x", "7", "42")],
@@ -89,5 +70,5 @@ def nested_leaf(random: Random, column: Column, name: str, wanted: bool | None) 
             f"try_variant_get({name}, '$', 'bigint') = 42",
             f"{name} IS NULL",
         ],
-    }
+    }  # fmt: skip
     return random.choice(shapes[column.type.name])

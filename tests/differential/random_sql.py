@@ -170,18 +170,10 @@ def _function(random: Random, column: Column, name: str) -> str:
         f"unix_date(cast({name} AS DATE)) > 0",
     ]  # fmt: skip
     of_type = {
-        "string": textual,
-        "binary": textual[:8],
-        "fixed": textual[:8],
-        "boolean": [name, f"NOT {name}", f"{name} = 1"],
-        "date": temporal,
-        "timestamp": temporal,
-        "timestamp_ntz": temporal,
-        "timestamp_ms": temporal,
-        "timestamp_ns": temporal,
-        "int96": temporal,
-        "null": general,
-    }.get(column.type.name, numeric)
+        "string": textual, "boolean": [name, f"NOT {name}", f"{name} = 1"], "null": general,
+        **dict.fromkeys(("binary", "fixed"), textual[:8]),
+        **dict.fromkeys(("date", "timestamp", "timestamp_ntz", "timestamp_ms", "timestamp_ns", "int96"), temporal),
+    }.get(column.type.name, numeric)  # fmt: skip
     return random.choice(general if random.random() < 0.35 else of_type)
 
 
@@ -202,20 +194,11 @@ def statement(random: Random, data: DataSet) -> Statement:
 
 
 def _rows(random: Random, data: DataSet) -> str:
-    projected = random.choice(
-        (
-            "*",
-            "*",
-            "rid",
-            "1",
-            f"rid, {random.choice(data.columns).sql}",
-            "rid, _metadata.file_name, _metadata.row_index",
-            "count(*) OVER (), rid",
-            "DISTINCT *",
-            "rid + 1 AS a, rid",
-            "rid, _metadata.file_block_length > 0",
-        )
-    )
+    projected = random.choice((
+        "*", "*", "rid", "1", f"rid, {random.choice(data.columns).sql}",
+        "rid, _metadata.file_name, _metadata.row_index", "count(*) OVER (), rid", "DISTINCT *", "rid + 1 AS a, rid",
+        "rid, _metadata.file_block_length > 0",
+    ))  # fmt: skip
     if projected.startswith("DISTINCT") and any(c.type.name == "map" for c in data.columns):
         projected = "DISTINCT rid"
     tail = random.choice(("", "", "", " ORDER BY rid LIMIT 3", " ORDER BY rid DESC LIMIT 5 OFFSET 1"))
@@ -230,18 +213,11 @@ def _plain(random: Random, data: DataSet) -> str:
 
 def _aggregate(random: Random, data: DataSet) -> str:
     column, other = _plain(random, data), _plain(random, data)
-    what = random.choice(
-        (
-            "count(*)",
-            f"count({column})",
-            f"min({column}), max({column})",
-            f"count(DISTINCT {column})",
-            f"max({other}), count(*), min({column})",
-            "count(*), min(rid), max(rid), sum(rid)",
-            f"count(*) FILTER (WHERE {{p}}), max({column})",
-            f"any_value({column}) IS NULL OR TRUE",
-        )
-    )
+    what = random.choice((
+        "count(*)", f"count({column})", f"min({column}), max({column})", f"count(DISTINCT {column})",
+        f"max({other}), count(*), min({column})", "count(*), min(rid), max(rid), sum(rid)",
+        f"count(*) FILTER (WHERE {{p}}), max({column})", f"any_value({column}) IS NULL OR TRUE",
+    ))  # fmt: skip
     return f"SELECT {what} FROM {{t}}" + random.choice(("", " WHERE {p}", " WHERE {p}"))
 
 
