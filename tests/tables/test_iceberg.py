@@ -10,31 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyiceberg import types as t
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.partitioning import PartitionField
 from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import (
-    BinaryType,
-    BooleanType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FixedType,
-    FloatType,
-    IntegerType,
-    ListType,
-    LongType,
-    MapType,
-    NestedField,
-    StringType,
-    StructType,
-    TimestampType,
-    TimestamptzType,
-    TimeType,
-    UUIDType,
-)
+from pyiceberg.types import NestedField
 
 import bloomparquet as bp
 from tests.support import iceberg
@@ -45,15 +27,17 @@ from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_fil
 
 def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
     schema = Schema(
-        NestedField(1, "id", IntegerType()), NestedField(2, "x", FloatType()), NestedField(3, "d", DecimalType(9, 2))
+        NestedField(1, "id", t.IntegerType()),
+        NestedField(2, "x", t.FloatType()),
+        NestedField(3, "d", t.DecimalType(9, 2)),
     )
     table = make(catalog, schema)
     values = {"id": [*range(30)], "x": [i / 8 for i in range(30)], "d": [Decimal(i) / 4 for i in range(30)]}
     with_filters(table, pa.table(values, schema.as_arrow()), "id", "x", "d")
     with table.update_schema() as update:
-        update.update_column("id", LongType())
-        update.update_column("x", DoubleType())
-        update.update_column("d", DecimalType(20, 2))
+        update.update_column("id", t.LongType())
+        update.update_column("x", t.DoubleType())
+        update.update_column("d", t.DecimalType(20, 2))
     dataset = bp.Dataset.from_iceberg(table)
     for where in ("id = 15", "x = 1.875", "d = 3.75"):
         assert ids_of(dataset, where) == [15]
@@ -67,12 +51,12 @@ def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
 @pytest.mark.parametrize("older_spec", [True, False])
 def test_a_default_replaces_a_partition_of_null(catalog: SqlCatalog, older_spec: bool) -> None:
     """In files that lack the column, with and without files of a spec that does not partition by it."""
-    table = make(catalog, Schema(NestedField(1, "id", LongType())))
+    table = make(catalog, Schema(NestedField(1, "id", t.LongType())))
     stored = pa.schema([pa.field("id", pa.int64(), metadata={"PARQUET:field_id": "1"})])
     if older_spec:
         iceberg.add_data_file(table, pa.table({"id": [1]}, stored))
     with table.update_schema() as update:
-        update.add_column("p", IntegerType())
+        update.add_column("p", t.IntegerType())
     with table.update_spec() as spec:
         spec.add_identity("p")
     for i, value in ((2, None), (3, 5)):
@@ -87,18 +71,20 @@ def test_a_default_replaces_a_partition_of_null(catalog: SqlCatalog, older_spec:
 
 
 def test_a_default_inside_a_struct_is_refused(catalog: SqlCatalog) -> None:
-    table = make(catalog, Schema(NestedField(1, "s", StructType(NestedField(2, "a", LongType())))))
+    table = make(catalog, Schema(NestedField(1, "s", t.StructType(NestedField(2, "a", t.LongType())))))
     with pytest.raises(bp.UnsupportedError, match=r"'a' \(field id 2\) has an initial default"):
         bp.Dataset.from_iceberg(iceberg.as_version_3(table, {2: 3}))
 
 
 def test_fields_in_lists_and_maps_are_found_by_id(catalog: SqlCatalog) -> None:
-    pair = StructType(NestedField(11, "a", IntegerType()), NestedField(12, "b", StringType()))
+    pair = t.StructType(NestedField(11, "a", t.IntegerType()), NestedField(12, "b", t.StringType()))
     schema = Schema(
-        NestedField(1, "id", LongType()),
-        NestedField(2, "tags", ListType(3, StringType(), False)),
-        NestedField(4, "pairs", ListType(5, pair, False)),
-        NestedField(6, "by_name", MapType(7, StringType(), 8, StructType(NestedField(13, "c", LongType())), False)),
+        NestedField(1, "id", t.LongType()),
+        NestedField(2, "tags", t.ListType(3, t.StringType(), False)),
+        NestedField(4, "pairs", t.ListType(5, pair, False)),
+        NestedField(
+            6, "by_name", t.MapType(7, t.StringType(), 8, t.StructType(NestedField(13, "c", t.LongType())), False)
+        ),
     )
     table = make(catalog, schema)
     made = [
@@ -110,7 +96,7 @@ def test_fields_in_lists_and_maps_are_found_by_id(catalog: SqlCatalog) -> None:
         update.rename_column(("pairs", "element", "a"), "number")
         update.delete_column(("pairs", "element", "b"))
     with table.update_schema() as update:
-        update.add_column(("pairs", "b"), LongType())
+        update.add_column(("pairs", "b"), t.LongType())
         update.rename_column(("by_name", "value", "c"), "count")
     dataset = bp.Dataset.from_iceberg(table)
     found = dataset.read_table("array_contains(labels, 't15')")
@@ -124,20 +110,20 @@ def test_all_types_are_read_and_have_defaults(catalog: SqlCatalog) -> None:
     utc = dt.timezone.utc
     # by type: a value, as SQL writes it, and as Iceberg's JSON does
     values: dict[Any, tuple[Any, str | None, Any]] = {
-        BooleanType(): (True, "TRUE", True),
-        IntegerType(): (7, "7", 7),
-        DoubleType(): (0.1, "0.1", 0.1),
-        DecimalType(9, 2): (Decimal("1.50"), "1.5", "1.50"),
-        StringType(): ("ä", "'ä'", "ä"),
-        DateType(): (DAYS[0], "DATE '2024-01-01'", "2024-01-01"),
-        TimeType(): (dt.time(1, 2, 3, 4), None, "01:02:03.000004"),
-        TimestampType(): (dt.datetime(2024, 1, 1, 2), "TIMESTAMP_NTZ '2024-01-01 02:00:00'", "2024-01-01T02:00:00"),
-        TimestamptzType(): (
+        t.BooleanType(): (True, "TRUE", True),
+        t.IntegerType(): (7, "7", 7),
+        t.DoubleType(): (0.1, "0.1", 0.1),
+        t.DecimalType(9, 2): (Decimal("1.50"), "1.5", "1.50"),
+        t.StringType(): ("ä", "'ä'", "ä"),
+        t.DateType(): (DAYS[0], "DATE '2024-01-01'", "2024-01-01"),
+        t.TimeType(): (dt.time(1, 2, 3, 4), None, "01:02:03.000004"),
+        t.TimestampType(): (dt.datetime(2024, 1, 1, 2), "TIMESTAMP_NTZ '2024-01-01 02:00:00'", "2024-01-01T02:00:00"),
+        t.TimestamptzType(): (
             dt.datetime(2024, 1, 1, 2, tzinfo=utc), "TIMESTAMP '2024-01-01 02:00:00Z'", "2024-01-01T02:00:00+00:00",
         ),
-        UUIDType(): (uuid.UUID(int=7), f"'{uuid.UUID(int=7)}'", str(uuid.UUID(int=7))),
-        FixedType(3): (b"abc", "X'616263'", "616263"),
-        BinaryType(): (b"\xff", "X'ff'", "ff"),
+        t.UUIDType(): (uuid.UUID(int=7), f"'{uuid.UUID(int=7)}'", str(uuid.UUID(int=7))),
+        t.FixedType(3): (b"abc", "X'616263'", "616263"),
+        t.BinaryType(): (b"\xff", "X'ff'", "ff"),
     }  # fmt: skip
     table = make(catalog)
     table.append(rows(0, 1))
@@ -180,23 +166,23 @@ def test_files_without_ids_need_a_name_mapping(table: Table) -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "literal"),
     [
-        (StringType(), "a/b=c%20 ä?#", "'a/b=c%20 ä?#'"),
-        (BooleanType(), True, "TRUE"),
-        (LongType(), -(2**63), str(-(2**63))),
-        (DecimalType(20, 3), Decimal("-1.250"), "-1.25"),
-        (DateType(), dt.date(1969, 12, 31), "DATE '1969-12-31'"),
-        (TimestampType(), dt.datetime(1969, 12, 31, 23, 0, 0, 1), "TIMESTAMP_NTZ '1969-12-31 23:00:00.000001'"),
-        (TimestamptzType(), dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), "TIMESTAMP '2024-01-01 00:00:00Z'"),
-        (BinaryType(), b"\xff\0", "X'FF00'"),
-        (FixedType(2), b"ab", "X'6162'"),
-        (DoubleType(), 0.5, "0.5"),
+        (t.StringType(), "a/b=c%20 ä?#", "'a/b=c%20 ä?#'"),
+        (t.BooleanType(), True, "TRUE"),
+        (t.LongType(), -(2**63), str(-(2**63))),
+        (t.DecimalType(20, 3), Decimal("-1.250"), "-1.25"),
+        (t.DateType(), dt.date(1969, 12, 31), "DATE '1969-12-31'"),
+        (t.TimestampType(), dt.datetime(1969, 12, 31, 23, 0, 0, 1), "TIMESTAMP_NTZ '1969-12-31 23:00:00.000001'"),
+        (t.TimestamptzType(), dt.datetime(2024, 1, 1, tzinfo=dt.timezone.utc), "TIMESTAMP '2024-01-01 00:00:00Z'"),
+        (t.BinaryType(), b"\xff\0", "X'FF00'"),
+        (t.FixedType(2), b"ab", "X'6162'"),
+        (t.DoubleType(), 0.5, "0.5"),
     ],
     ids=str,
 )
 def test_values_of_all_types_are_read_and_pruned_by_partitions(
     kind: Any, value: Any, literal: str, catalog: SqlCatalog
 ) -> None:
-    schema = Schema(NestedField(1, "id", LongType()), NestedField(2, "p", kind))
+    schema = Schema(NestedField(1, "id", t.LongType()), NestedField(2, "p", kind))
     table = make(catalog, schema, PartitionField(2, 1000, IdentityTransform(), "part"))
     cells = {"id": [1, 2, 3], "p": [value, None, value]}
     table.append(pa.table(cells, schema.as_arrow()))

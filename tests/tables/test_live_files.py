@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -12,30 +13,24 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.storage.files import FileInfo
 from bloomparquet.storage.open import open_storage
 from bloomparquet.tables.delta import DeletionVector
 from bloomparquet.tables.live_files import list_live_files
 
 
 @pytest.mark.parametrize("count", [3, 100])
-def test_many_files_are_listed_and_few_are_asked_for(count: int, memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_files_are_listed_and_few_are_asked_for(count: int, memory: Any) -> None:
     paths = [f"/t/data/{i}.parquet" for i in range(count)] + ["/t/_hidden/a.parquet", "/elsewhere/b.parquet"]
     for i, path in enumerate(paths):
         memory.pipe(path, b"x" * (i + 1))
     storage, _ = open_storage("memory://t")
-    asked: list[str] = []
-
-    def list_files(path: str, **options: Any) -> list[FileInfo]:
-        asked.append(path)
-        return original(path, **options)
-
-    original = storage.list_files
-    monkeypatch.setattr(storage, "list_files", list_files)
     sizes = [i + 1 for i in range(len(paths))]
-    files = list_live_files(storage, paths, sizes, "/t/")
+    with patch.object(storage, "list_files", side_effect=storage.list_files) as listed:
+        files = list_live_files(storage, paths, sizes, "/t/")
     assert [(file.path, file.size) for file in files] == list(zip(paths, sizes, strict=True))
-    assert sorted(asked) == sorted(["/t/", *paths[-2:]] if count == 100 else paths)
+    assert sorted(call.args[0] for call in listed.call_args_list) == sorted(
+        ["/t/", *paths[-2:]] if count == 100 else paths
+    )
     with pytest.raises(FileNotFoundError, match=r"gone.parquet: this file is gone"):
         list_live_files(storage, [*paths, "/t/data/gone.parquet"], [*sizes, 1], "/t/")
     with pytest.raises(FileNotFoundError, match=r"/t/data: this file is gone"):  # a directory

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from bloomparquet.parquet.metadata.footer import read_footers
+from bloomparquet.parquet.metadata.footer import Footer, read_footers
 from bloomparquet.parquet.pages.headers import RLE_DICTIONARY, walk_pages
 from bloomparquet.storage.files import FileInfo, LocalStorage, ReadCount
 from bloomparquet.writing.filters.from_chunk import filter_chunk
@@ -19,6 +20,7 @@ from bloomparquet.writing.filters.spec import Bloom
 from tests.parquet.test_page_headers import chunk_of
 from tests.support.chunk_filters import filters_of
 from tests.support.core import Field, column_metadata, decode, edit_footer, encode
+from tests.support.files import patch
 
 
 def forge(path: Path, **changes: int) -> Path:
@@ -70,8 +72,7 @@ def test_wrong_page_checksum_is_an_error(tmp_path: Path, dictionary: bool, at: f
     path = tmp_path / "a.parquet"
     data = pa.table({"v": [f"value {i}" for i in range(500)]})
     pq.write_table(data, path, use_dictionary=dictionary, write_page_checksum=True, compression="none")
-    raw, values = chunk_of(path)
-    chunk = walk_pages(raw, values)
+    chunk = walk_pages(*chunk_of(path))
     page = chunk.dictionary or chunk.data[0]
     content = bytearray(path.read_bytes())
     content[4 + page.body + int(page.size * at)] ^= 1
@@ -84,7 +85,6 @@ def test_dictionary_that_is_not_plain_is_not_used(tmp_path: Path) -> None:
     """The entries of such a dictionary would be decoded as other values."""
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": np.arange(100)}), path, compression="none")
-    content = bytearray(path.read_bytes())
     raw, values = chunk_of(path)
     page = walk_pages(raw, values).dictionary
     assert page is not None
@@ -93,8 +93,7 @@ def test_dictionary_that_is_not_plain_is_not_used(tmp_path: Path) -> None:
     fields[7].value[2] = fields[7].value[2]._replace(value=5)
     changed = encode(fields)
     assert len(changed) == len(header)
-    content[4 : 4 + len(changed)] = changed
-    path.write_bytes(content)
+    patch(path, 4, changed)
     with pytest.raises(bp.FormatError, match="row group 0, column v"):
         filters_of(path)
 
@@ -117,27 +116,24 @@ def test_chunk_in_another_file_and_invalid_sizes(plain: Path) -> None:
     assert all(filters_of(plain).values())
 
 
-def test_storage_error_passes_unchanged(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    storage, count = LocalStorage(), ReadCount()
-    (file,) = storage.list_files(str(plain), recursive=False)
-    (footer,) = read_footers(storage, [file], count, keys=None)
+def opened(path: Path) -> tuple[LocalStorage, FileInfo, Footer]:
+    storage = LocalStorage()
+    (file,) = storage.list_files(str(path), recursive=False)
+    (footer,) = read_footers(storage, [file], ReadCount(), keys=None)
     assert footer is not None
-    for error in (OSError(5, "Input/output error"), OSError("no number, as those of pyarrow.fs")):
+    return storage, file, footer
 
-        def fail(*_: Any, error: OSError = error) -> None:
-            raise error
 
-        monkeypatch.setattr(storage, "read_into", fail)
-        with pytest.raises(OSError, match=r"error|number") as caught:
-            filter_chunk(storage, file, footer, 0, footer.profile.schema.leaves[0], Bloom(), count)
+def test_storage_error_passes_unchanged(plain: Path) -> None:
+    storage, file, footer = opened(plain)
+    for error in (OSError(5, "an error"), OSError("an error without a number, as those of pyarrow.fs")):
+        with mock.patch.object(storage, "read_into", side_effect=error), pytest.raises(OSError, match="err") as caught:
+            filter_chunk(storage, file, footer, 0, footer.profile.schema.leaves[0], Bloom(), ReadCount())
         assert caught.value is error
 
 
 def test_one_request_reads_exactly_one_chunk(plain: Path) -> None:
-    storage, count = LocalStorage(), ReadCount()
-    (file,) = storage.list_files(str(plain), recursive=False)
-    (footer,) = read_footers(storage, [file], count, keys=None)
-    assert footer is not None
+    storage, file, footer = opened(plain)
     for leaf in footer.profile.schema.leaves:
         count = ReadCount()
         filter_chunk(storage, FileInfo(*file), footer, 0, leaf, Bloom(), count)
@@ -152,11 +148,7 @@ def test_list_with_fewer_values_than_rows_is_an_error(tmp_path: Path) -> None:
     pq.write_table(
         pa.table({"l": lists}), path, dictionary_pagesize_limit=4_000, data_page_size=2_000, write_batch_size=64
     )
-    footer = pq.read_metadata(path).row_group(0).column(0)
-    (start, size, total) = footer.dictionary_page_offset, footer.total_compressed_size, footer.num_values
-    assert start is not None
-    body = Path(path).read_bytes()[start : start + size]
-    pages = walk_pages(body, total).data
+    pages = walk_pages(*chunk_of(Path(path))).data
     coded = [page.values for page in pages if page.encoding == RLE_DICTIONARY]
     assert 0 < len(coded) < len(pages), "a fallback is what this is about"
 
@@ -165,7 +157,6 @@ def test_list_with_fewer_values_than_rows_is_an_error(tmp_path: Path) -> None:
         chunk[5] = chunk[5]._replace(value=sum(coded))
 
     edit_footer(path, lie)
-    with pytest.raises(
-        bp.FormatError, match=r"row group 0, column l\.list\.element: \d+ rows were decoded; expected 1000"
-    ):
+    message = r"row group 0, column l\.list\.element: \d+ rows were decoded; expected 1000"
+    with pytest.raises(bp.FormatError, match=message):
         filters_of(path)

@@ -27,6 +27,7 @@ from tests.support.core import (
     replace_footer,
     set_filter_location,
 )
+from tests.support.files import patch
 from tests.support.layout import assert_only_filters_changed, chunks, insert_filters, pages, sizes
 from tests.support.stored import assert_filters_hold_all, bitsets
 
@@ -208,23 +209,21 @@ def test_offsets_into_the_gap_point_behind_it(path: str) -> None:
         assert chunk[2].value == pages(chunk)[1]
 
 
-def overlap(path: str, *, shift: int, told: bool) -> tuple[int, int]:
-    """Make the filter of column b begin inside the filter of column a, with a valid header."""
-    metadata = decode(read_footer(path))
-    at = column_metadata(metadata, 0, 0)[BLOOM_OFFSET].value + shift
-    header = bloom_header(1 << 10)
-    content = bytearray(Path(path).read_bytes())
-    content[at : at + len(header)] = header
-    Path(path).write_bytes(content)
-    set_filter_location(path, offset=at, length=len(header) + (1 << 10) if told else None, column=1)
-    return at, at + len(header) + (1 << 10)
+def put_header(path: str, size: int, shift: int = 0) -> tuple[int, int]:
+    """Write the header of a filter of `size` bytes, `shift` bytes behind the start of the first filter. Returns where
+    it is, and the bytes of such a filter."""
+    at, header = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value + shift, bloom_header(size)
+    patch(path, at, header)
+    return at, len(header) + size
 
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("shift", [100, (1 << 15) - 500])
 def test_overlapping_filters_are_an_error(path: str, shift: int, told: bool) -> None:
+    """The filter of column b begins inside that of column a, with a valid header."""
     insert_filters(path, 1 << 15, where="between")
-    overlap(path, shift=shift, told=told)
+    at, length = put_header(path, 1 << 10, shift)
+    set_filter_location(path, offset=at, length=length if told else None, column=1)
     before = Path(path).read_bytes()
     with pytest.raises(bp.FormatError, match=r"overlap"):
         add_filters(path, bloom="a", replace=True)
@@ -234,21 +233,16 @@ def test_overlapping_filters_are_an_error(path: str, shift: int, told: bool) -> 
 def test_kept_filter_reaching_into_a_removed_one_is_an_error(path: str) -> None:
     """The footer does not state its length. Without its last bytes it would deny values."""
     insert_filters(path, 1 << 10, where="between", columns={0: False, 1: False})
-    at = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value
-    content = bytearray(Path(path).read_bytes())
-    content[at : at + len(bloom_header(1 << 11))] = bloom_header(1 << 11)
-    Path(path).write_bytes(content)
+    put_header(path, 1 << 11)
+    before = Path(path).read_bytes()
     with pytest.raises(bp.FormatError, match="overlaps the filter of row group 0, column a"):
         add_filters(path, bloom="b", replace=True)
-    assert Path(path).read_bytes() == content
+    assert Path(path).read_bytes() == before
 
 
 def test_filter_reaching_into_a_row_group_is_an_error(path: str) -> None:
     insert_filters(path, 1 << 10, where="between")
-    at = column_metadata(decode(read_footer(path)), 0, 0)[BLOOM_OFFSET].value
-    content = bytearray(Path(path).read_bytes())
-    content[at : at + len(bloom_header(1 << 12))] = bloom_header(1 << 12)
-    Path(path).write_bytes(content)
+    put_header(path, 1 << 12)
     set_filter_location(path, length=-1)
     before = Path(path).read_bytes()
     for change in (lambda: shrink_filters(path), lambda: add_filters(path, bloom="a", replace=True)):
