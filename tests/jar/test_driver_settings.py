@@ -1,152 +1,127 @@
-"""Settings that decide which code the driver runs, or which files it deletes, come from the SparkConf only.
-
-`TABLE` says for each setting and each way to give it whether it takes effect.
-"""
+"""Settings that decide which code the driver runs, or which files it deletes, come from the SparkConf only."""
 
 from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.support.scenarios import Readers, run, texts
+from tests.support.scenarios import Ran, Readers, run, texts
 from tests.support.spark import application_conf, conf
 from tests.support.spark_kms import MODULE, ship
 
 pytestmark = pytest.mark.slow
 
-STATIC = "static config|CANNOT_MODIFY"
-UNKNOWN = "has no option"
-OF_THE_DRIVER = "cannot be given for a load, a table or a session; set spark.bloomparquet.cache"
 UNNAMED = r"expected one of the functions that spark\.bloomparquet\.keyProviders names"
-TAKEN, NOTHING = "taken", "no effect"
-
-SETTINGS = ("python", "pythonPath", "keyProviders", "cacheDirectory", "cacheMaxBytes")
-HARMLESS = ("planning", "index", "pushFilters")
-OPTIONS = (*HARMLESS, "keyProvider", "unnamed keyProvider")
-WAYS = ("option", "OPTIONS", "TBLPROPERTIES", "session", "SET", "spark.conf.set", "application")
-TABLE: dict[str, dict[str, str]] = {
-    **{
-        name: {
-            **dict.fromkeys(("option", "OPTIONS", "session"), UNKNOWN if name[:5] != "cache" else OF_THE_DRIVER),
-            "TBLPROPERTIES": NOTHING,
-            **dict.fromkeys(("SET", "spark.conf.set"), STATIC),
-            "application": TAKEN,
-        }
-        for name in SETTINGS
-    },
-    **{
-        name: {
-            **dict.fromkeys(("option", "OPTIONS", "session"), TAKEN),
-            **dict.fromkeys(("TBLPROPERTIES", "SET", "spark.conf.set", "application"), NOTHING),
-        }
-        for name in OPTIONS
-    },
-    "unnamed keyProvider": {
-        **dict.fromkeys(("option", "OPTIONS", "session"), UNNAMED),
-        **dict.fromkeys(("TBLPROPERTIES", "SET", "spark.conf.set", "application"), NOTHING),
-    },
+SETTINGS = {  # with values that have a visible effect
+    "python": "{home}/canary",
+    "pythonPath": "{home}",
+    "keyProviders": "os:abort",
+    "cacheDirectory": "{home}/cache",
+    "cacheMaxBytes": "many",
 }
+OPTIONS = {"planning": "off", "index": "of", "pushFilters": "off", "keyProvider": f"{MODULE}:fails"}
+LOADS = ("option", "OPTIONS", "session")
 _names = itertools.count()
 
 
 @pytest.fixture
-def canary(tmp_path: Path) -> Path:
-    """A program that creates a file when it runs."""
+def home(tmp_path: Path) -> Path:
+    """A directory with a program, which creates a file when it runs."""
     program = tmp_path / "canary"
     program.write_text(f'#!/bin/sh\ntouch "{tmp_path}/was-run"\nexec "{sys.executable}" "$@"\n')
     program.chmod(0o755)
-    return program
+    return tmp_path
 
 
-def value_of(name: str, canary: Path) -> tuple[str, str]:
-    """The name that users give, and a value with a visible effect."""
-    values = {
-        "python": str(canary),
-        "pythonPath": str(canary.parent),
-        "keyProviders": "os:abort",
-        "cacheDirectory": str(canary.parent / "cache"),
-        "cacheMaxBytes": "many",
-        "planning": "off",
-        "index": "of",
-        "pushFilters": "off",
-        "keyProvider": f"{MODULE}:fails",
-        "unnamed keyProvider": "os:abort",
-    }
-    return name.removeprefix("unnamed "), values[name]
+def left(home: Path) -> set[str]:
+    """The programs that were run, and what was written."""
+    return {file.name for file in home.iterdir()} - {"canary"}
 
 
-def ask(readers: Readers, path: str, way: str, name: str, value: str) -> Any:
-    """Look for a row, with a setting given by `way`."""
+def ask(readers: Readers, path: str, home: Path, way: str, **given: str) -> Ran:
+    """Look for a row, with settings given by `way`."""
     spark, table = readers.spark, f"driver_{next(_names)}"
+    given = {name: value.format(home=home) for name, value in given.items()}
     if way == "option":
-        return run(readers.jar(path, **{name: value}).where("id = 6"))
+        return run(readers.jar(path, **given).where("id = 6"))
     if way in ("OPTIONS", "TBLPROPERTIES"):
-        spark.sql(f"CREATE TABLE {table} USING bloomparquet {way} ('{name}' = '{value}') LOCATION '{path}'")
+        listed = ", ".join(f"'{name}' = '{value}'" for name, value in given.items())
+        spark.sql(f"CREATE TABLE {table} USING bloomparquet {way} ({listed}) LOCATION '{path}'")
         try:
             return run(spark.table(table).where("id = 6"))
         finally:
             spark.sql(f"DROP TABLE {table}")
+    prefix = "spark.datasource.bloomparquet" if way == "session" else "spark.bloomparquet"
+    values = {f"{prefix}.{name}": value for name, value in given.items()}
     if way == "SET":
         try:
-            spark.sql(f"SET spark.bloomparquet.{name}={value}")
+            for key, value in values.items():
+                spark.sql(f"SET {key}={value}")
             return run(readers.jar(path).where("id = 6"))
         finally:
-            spark.sql(f"RESET spark.bloomparquet.{name}") if name in OPTIONS else None
-    settings: dict[str, tuple[Callable[..., Any], str]] = {
-        "session": (conf, f"spark.datasource.bloomparquet.{name}"),
-        "spark.conf.set": (conf, f"spark.bloomparquet.{name}"),
-        "application": (application_conf, f"spark.bloomparquet.{name}"),
-    }
-    given, key = settings[way]
-    with given(spark, {key: value}):
+            for name in given.keys() & OPTIONS:
+                spark.sql(f"RESET {prefix}.{name}")
+    with (application_conf if way == "application" else conf)(spark, values):
         return run(readers.jar(path).where("id = 6"))
 
 
-EFFECTS = {
-    "cacheMaxBytes": r"spark\.bloomparquet\.cacheMaxBytes is 'many'; expected a size such as 128m or 1g",
-    "index": "option index is 'of'; expected auto, off or a directory with a slash",
-    "keyProvider": "raised RuntimeError|no module spark_kms",
-}
+INDEX = "option index is 'of'; expected auto, off or a directory with a slash"
+ERRORS = [
+    *((name, SETTINGS[name], way, "has no option") for name in [*SETTINGS][:3] for way in LOADS),
+    *(
+        (name, SETTINGS[name], way, "cannot be given for a load, a table or a session; set spark.bloomparquet.cache")
+        for name in [*SETTINGS][3:]
+        for way in LOADS
+    ),
+    *((*each, way, "static config|CANNOT_MODIFY") for each in SETTINGS.items() for way in ("SET", "spark.conf.set")),
+    *(("keyProvider", "os:abort", way, UNNAMED) for way in LOADS),
+    # of settings that are taken
+    *(("keyProvider", f"{MODULE}:fails", way, "raised RuntimeError|no module spark_kms") for way in LOADS),
+    *(("index", "of", way, INDEX) for way in LOADS[:2]),
+    ("cacheMaxBytes", "many", "application", r"cacheMaxBytes is 'many'; expected a size such as 128m or 1g"),
+]
 
 
-# Options that run no code and name no file are given in the same ways: each way meets one of them.
-CASES = [(name, way) for name in TABLE if name not in HARMLESS for way in WAYS]
-CASES += zip(itertools.cycle(HARMLESS), [*WAYS, "option", "OPTIONS", "session"])
-
-
-@pytest.mark.parametrize(("name", "way"), CASES)
-def test_driver_settings_come_from_the_application_only(
-    readers: Readers, four_files: str, canary: Path, tmp_path: Path, name: str, way: str
+@pytest.mark.parametrize(("name", "value", "way", "message"), ERRORS)
+def test_settings_of_the_driver_are_errors_elsewhere(
+    readers: Readers, four_files: str, home: Path, name: str, value: str, way: str, message: str
 ) -> None:
-    expected = TABLE[name][way]
-    key, value = value_of(name, canary)
-    before = set(tmp_path.iterdir())
-    if expected not in (TAKEN, NOTHING):
-        with pytest.raises(Exception, match=expected):
-            ask(readers, four_files, way, key, value)
-    elif expected == TAKEN and name in EFFECTS:
-        with pytest.raises(Exception, match=EFFECTS[name]):
-            ask(readers, four_files, way, key, value)
-    else:
-        ran = ask(readers, four_files, way, key, value)
-        assert ran.rows == ["(6,)"]
-        if expected == NOTHING:
-            assert (ran.plan.planned, ran.plan.kept) == (True, 1)
-        elif name in ("planning", "pushFilters"):
-            assert not ran.plan.planned
-    left = {file.name for file in set(tmp_path.iterdir()) - before}
-    if expected == TAKEN and name in ("python", "cacheDirectory"):
-        assert left == {"python": {"was-run"}, "cacheDirectory": {"cache"}}[name]
-        if name == "cacheDirectory":
-            assert [file.name for file in (tmp_path / "cache").iterdir()] == ["bloomparquet-cache"]
-    else:
-        assert left == set(), "no program was run, and nothing was written"
+    with pytest.raises(Exception, match=message):
+        ask(readers, four_files, home, way, **{name: value})
+    assert left(home) == set()
+
+
+@pytest.mark.parametrize("way", ["TBLPROPERTIES", "SET", "spark.conf.set", "application"])
+def test_ways_that_have_no_effect(readers: Readers, four_files: str, home: Path, way: str) -> None:
+    ran = ask(readers, four_files, home, way, **OPTIONS, **(SETTINGS if way == "TBLPROPERTIES" else {}))
+    assert (ran.rows, ran.plan.planned, ran.plan.kept) == (["(6,)"], True, 1)
+    assert left(home) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "way", "files"),
+    [
+        ("python", "application", {"was-run"}),
+        ("pythonPath", "application", set()),
+        ("keyProviders", "application", set()),
+        ("cacheDirectory", "application", {"cache"}),
+        ("planning", "option", set()),
+        ("planning", "session", set()),
+        ("pushFilters", "OPTIONS", set()),
+    ],
+)
+def test_settings_where_they_may_be_given(
+    readers: Readers, four_files: str, home: Path, name: str, way: str, files: set[str]
+) -> None:
+    ran = ask(readers, four_files, home, way, **{name: (SETTINGS | OPTIONS)[name]})
+    assert (ran.rows, ran.plan.planned) == (["(6,)"], way == "application")
+    assert left(home) == files
+    assert [file.name for file in home.glob("cache/*")] == ["bloomparquet-cache"] * (name == "cacheDirectory")
 
 
 def test_only_a_named_key_provider_is_called(readers: Readers, four_files: str) -> None:

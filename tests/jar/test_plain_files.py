@@ -14,17 +14,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pyspark_bloomparquet import last_plan
 from tests.support import files, plain
+from tests.support.files import even
 from tests.support.plain import Pruned
 from tests.support.scenarios import PRUNED, UNPRUNED
 from tests.support.spark import conf
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("compiled")]
-
-
-def even(path: Path, add: int = 0, **more: Any) -> str:
-    """Twenty even ids in random order, in four row groups of five."""
-    ids = [i * 7 % 20 * 2 + add for i in range(20)]
-    return files.write(path, {"id": ids, **more}, ["id"], rows_per_group=5, fpp=0.0001)
 
 
 def ask(
@@ -68,9 +63,9 @@ def test_all_ways_to_name_files_are_pruned(jar_spark: SparkSession, lake: Path) 
         "by name": (load(lake, pathGlobFilter="b*"), 0, [0]),
         "a file of no rows": (load(lake / "norows.parquet"), 0, [0]),
     }
-    for name, (frame, rows, kept) in cases.items():
-        pruned = plain.compare(jar_spark, lambda: frame.where("id = 18"))  # noqa: B023
-        assert (name, len(pruned.rows), pruned.kept) == (name, rows, kept)
+    pruned = plain.compare_all(jar_spark, lambda name: cases[name][0].where("id = 18"), cases)
+    for name, (_, rows, kept) in cases.items():
+        assert (name, len(pruned[name].rows), pruned[name].kept) == (name, rows, kept)
     with conf(jar_spark, {"spark.sql.adaptive.enabled": "false"}):
         recursive = load(lake, recursiveFileLookup="true").where("id IN (118, 119)")
         assert plain.compare(jar_spark, lambda: recursive.groupBy().count()).kept == [1]
@@ -160,11 +155,11 @@ def test_columns_matched_by_id_are_not_pruned_by_name(jar_spark: SparkSession, t
         [StructField(name, LongType(), True, {"parquet.field.id": i}) for name, i in (("b", 1), ("a", 2))]
     )
     settings = {"spark.sql.parquet.fieldId.read.enabled": "true", "spark.sql.parquet.filterPushdown": "false"}
+    counts = {"a = 12": 1, "b = 2": 1, "a = 2": 0, "b = 12": 0}
     with conf(jar_spark, settings):  # Spark pushes filters down by name, and loses rows
-        for where in ("a = 12", "b = 2", "a = 2", "b = 12"):
-            pruned = plain.compare(jar_spark, lambda: jar_spark.read.schema(swapped).parquet(path).where(where))  # noqa: B023
-            assert len(pruned.rows) == (where in ("a = 12", "b = 2"))
-            assert pruned.skipped == 0
+        ours = plain.compare_all(jar_spark, jar_spark.read.schema(swapped).parquet(path).where, counts)
+        assert {where: len(each.rows) for where, each in ours.items()} == counts
+        assert sum(each.skipped for each in ours.values()) == 0
     by_id = "spark.sql.parquet.fieldId.read.enabled"
     hadoop: Any = jar_spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
     with conf(jar_spark, {"spark.sql.parquet.filterPushdown": "false"}):
@@ -194,10 +189,12 @@ def test_archives_are_read_whole_and_once(jar_spark: SparkSession, tmp_path: Pat
         "spark.sql.files.openCostInBytes": "0",
     }
     with conf(jar_spark, settings):
-        for where, found in (("id = 18", 1), ("id = 19", 1), ("id IN (18, 19)", 2), ("id = -1", 0)):
-            pruned = ask(jar_spark, tmp_path / "t", where, schema="id BIGINT")
-            assert (len(pruned.rows), pruned.skipped > 0) == (found, True)
-        assert jar_spark.read.schema("id BIGINT").format("bloomparquet").load(str(tmp_path / "t")).count() == 40
+        counts = {"id = 18": 1, "id = 19": 1, "id IN (18, 19)": 2, "id = -1": 0}
+        reader = jar_spark.read.schema("id BIGINT")
+        ours = plain.compare_all(jar_spark, reader.parquet(str(tmp_path / "t")).where, counts)
+        assert {where: len(each.rows) for where, each in ours.items()} == counts
+        assert all(each.skipped > 0 for each in ours.values())
+        assert reader.format("bloomparquet").load(str(tmp_path / "t")).count() == 40
 
 
 # -- columns about files -----------------------------------------------------------------------------------------------
@@ -232,12 +229,13 @@ def test_data_columns_named_as_metadata_are_not_mixed_up(jar_spark: SparkSession
             (tmp_path / target).mkdir(exist_ok=True)
             os.replace(written, tmp_path / target / f"f{i}.parquet")
     named, hidden = (jar_spark.read.parquet(str(tmp_path / name)) for name in ("named", "hidden"))
-    for where in ("_metadata.file_name = 'f1.parquet'", "file_name = 'f1.parquet'", "_metadata.file_name > file_name"):
-        pruned = plain.compare(jar_spark, lambda: named.where(f"{where} AND id >= 5"))  # noqa: B023
-        assert pruned.rows
-        assert pruned.skipped or where.startswith("_metadata")
-    for where, count in (("_metadata.file_name = 'g2'", 10), ("_metadata.row_index = 112L", 1), ("id = 12", 1)):
-        assert len(plain.compare(jar_spark, lambda: hidden.where(where)).rows) == count  # noqa: B023
+    wheres = ["_metadata.file_name = 'f1.parquet'", "file_name = 'f1.parquet'", "_metadata.file_name > file_name"]
+    ours = plain.compare_all(jar_spark, lambda where: named.where(f"{where} AND id >= 5"), wheres)
+    assert all(pruned.rows for pruned in ours.values())
+    assert ours["file_name = 'f1.parquet'"].skipped
+    counts = {"_metadata.file_name = 'g2'": 10, "_metadata.row_index = 112L": 1, "id = 12": 1}
+    ours = plain.compare_all(jar_spark, hidden.where, counts)
+    assert {where: len(pruned.rows) for where, pruned in ours.items()} == counts
     column = hidden.metadataColumn("_metadata")
     for name, count in (("f1.parquet", 10), ("g2", 0)):
         shown = hidden.where(column.file_name == name).where("id < 40").select("id", column.file_name.alias("n"))
@@ -252,8 +250,10 @@ def test_a_file_of_300_row_groups_is_split_without_loss(jar_spark: SparkSession,
     path = files.write(tmp_path / "t.parquet", {"id": ids, "k": range(3000)}, ["id"], rows_per_group=10, fpp=0.001)
     assert pq.ParquetFile(path).num_row_groups == 300
     settings = ({}, {"maxPartitionBytes": "2000b", "openCostInBytes": "0"}, {"openCostInBytes": "1g"})
+    some = ", ".join(map(str, ids[::30]))
+    counts = {f"id = {ids[-1]}": 1, f"id IN ({some})": 100, "k % 10 = 3 AND (k < 500 OR k > 2500)": 100}
     for values in settings:
         with conf(jar_spark, {f"spark.sql.files.{key}": value for key, value in values.items()}):
-            assert ask(jar_spark, path, f"id = {ids[-1]}").kept == [1]
-            assert len(ask(jar_spark, path, f"id IN ({', '.join(map(str, ids[::30]))})").rows) == 100
-            assert len(ask(jar_spark, path, "k % 10 = 3 AND (k < 500 OR k > 2500)").rows) == 100
+            ours = plain.compare_all(jar_spark, jar_spark.read.parquet(path).where, counts)
+        assert {where: len(pruned.rows) for where, pruned in ours.items()} == counts
+        assert ours[f"id = {ids[-1]}"].kept == [1]
