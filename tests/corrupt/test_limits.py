@@ -12,11 +12,11 @@ import bloomparquet as bp
 from bloomparquet.parquet.metadata import column_chunks as chunks
 from bloomparquet.parquet.metadata import file_profile
 from bloomparquet.parquet.metadata.column_chunks import ChunkTemplates, TemplatePool
-from bloomparquet.parquet.metadata.footer import Footer, parse_footer
+from bloomparquet.parquet.metadata.footer import parse_footer
 from bloomparquet.parquet.thrift.template import compile_template
-from tests.fuzz.mutate import varint
-from tests.support.core import Field, edit_footer, plan_with, read_footer, replace_footer
+from tests.support.core import Field, edit_footer, plan_with, read_footer, replace_footer, varint
 from tests.support.files import write
+from tests.support.page_files import footer_of
 
 MANY = 300_000
 VALUES = {"id": [i * 7919 % 1009 for i in range(1009)]}
@@ -76,10 +76,6 @@ def test_wide_tables_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(file_profile, "_MAX_VALUES", 100)
     path = write(tmp_path / "wide.parquet", {f"c{i}": [i] for i in range(2_000)})
     assert bp.plan(path, "c1999 = 5").skipped == {"statistics": 1}
-
-
-def footer_of(path: str) -> Footer:
-    return parse_footer(read_footer(path))
 
 
 def with_form(path: str, number: int) -> bytes:

@@ -20,24 +20,15 @@ LATE_SECONDS = 0.001
 
 _PATH_CALLS = {
     "open": ("fail", "late"),
-    "stat": ("fail", "size"),
-    "lstat": ("fail", "size"),
-    "scandir": ("fail",),
-    "listdir": ("fail",),
-    "rename": ("fail",),
-    "replace": ("fail",),
-    "unlink": ("fail",),
-    "mkdir": ("fail",),
-    "rmdir": ("fail",),
+    **dict.fromkeys(("stat", "lstat"), ("fail", "size")),
+    **dict.fromkeys(("scandir", "listdir", "rename", "replace", "unlink", "mkdir", "rmdir"), ("fail",)),
 }
 _DESCRIPTOR_CALLS = {
-    "preadv": ("fail", "short", "empty", "late"),
-    "pread": ("fail", "short", "empty", "late"),
-    "fstat": ("fail",),
+    **dict.fromkeys(("preadv", "pread"), ("fail", "short", "empty", "late")),
+    **dict.fromkeys(("fstat", "fchmod"), ("fail",)),
     "write": ("fail", "short", "late"),
     "copy_file_range": ("fail", "short", "empty", "refused"),
     "fsync": ("fail", "late"),
-    "fchmod": ("fail",),
 }
 _LIES = ("size", "empty")
 """Faults of a storage that says that a file is shorter than it is. Nobody can tell that from a truncated file."""

@@ -180,10 +180,7 @@ def with_index(place: Place) -> None:
 
 
 def with_old_index(place: Place) -> None:
-    put(place, data())
-    forget()
-    if indexed(place) != 2:
-        bp.build_index(place.root, filesystem=place.filesystem)
+    with_index(place)
     put(place, {**data(), "c.parquet": parquet(120, GROUP)})
 
 

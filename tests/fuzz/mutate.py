@@ -12,7 +12,7 @@ from contextlib import suppress
 from random import Random
 from typing import Any
 
-from tests.support.core import Field, Items, decode_first, encode
+from tests.support.core import Field, Items, decode_first, encode, varint
 
 NUMBERS = sorted(
     {
@@ -154,14 +154,6 @@ def _new_thrift(kind: int, random: Random) -> Field:
 
 
 change_thrift = change_some(_thrift)
-
-
-def varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 127:
-        out.append(number & 127 | 128)
-        number >>= 7
-    return bytes(out) + bytes([number])
 
 
 def _varint_at(data: bytes, at: int) -> tuple[int, int]:

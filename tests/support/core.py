@@ -57,7 +57,7 @@ def encode(fields: dict[int, Field]) -> bytes:
         if kind in (_TRUE, _FALSE):
             kind = _TRUE if value else _FALSE
         delta = number - last
-        out += bytes([delta << 4 | kind]) if 0 < delta < 16 else bytes([kind]) + _varint(_to_zigzag(number))
+        out += bytes([delta << 4 | kind]) if 0 < delta < 16 else bytes([kind]) + varint(_to_zigzag(number))
         if kind not in (_TRUE, _FALSE):
             out += _encode_value(kind, value)
         last = number
@@ -119,16 +119,16 @@ def _encode_value(kind: int, value: Any) -> bytes:
     if kind == _BYTE:
         return bytes([value])
     if kind in (_I16, _I32, _I64):
-        return _varint(_to_zigzag(value))
+        return varint(_to_zigzag(value))
     if kind == _DOUBLE:
         return struct.pack("<d", value)
     if kind == BINARY:
-        return _varint(len(value)) + value
+        return varint(len(value)) + value
     if kind == _STRUCT:
         return encode(value)
     assert kind in (_LIST, _SET), kind
     head = bytes([len(value.values) << 4 | value.kind]) if len(value.values) < 15 else None
-    head = head or bytes([0xF0 | value.kind]) + _varint(len(value.values))
+    head = head or bytes([0xF0 | value.kind]) + varint(len(value.values))
     return head + b"".join(_encode_value(value.kind, item) for item in value.values)
 
 
@@ -136,7 +136,7 @@ def _to_zigzag(number: int) -> int:
     return number << 1 if number >= 0 else (-number << 1) - 1
 
 
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     out = bytearray()
     while number > 127:
         out.append(number & 127 | 128)
