@@ -42,7 +42,7 @@ def test_probe_never_denies_a_stored_value(written: str, name: str) -> None:
     groups = TABLE.num_rows // STRIDE
     asked = held = 0
     for values in (values_of(TABLE[name]), values_of(read)):
-        for row in range(0, TABLE.num_rows, 53):
+        for row in range(0, TABLE.num_rows, 97):
             value = values[row]
             if value is not None:
                 answers = bp.probe(written, column=name, value=value)
@@ -50,7 +50,7 @@ def test_probe_never_denies_a_stored_value(written: str, name: str) -> None:
                 assert answers[row // STRIDE].verdict is MAYBE, value
                 held += sum(answer.verdict is MAYBE for answer in answers)
                 asked += 1
-    assert asked > 40
+    assert asked > 20
     assert held <= asked * (groups if name == "near" else 1.3)
 
 
