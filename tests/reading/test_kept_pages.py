@@ -14,7 +14,7 @@ from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.reading import parquet_file
 from bloomparquet.reading.parquet_file import ParquetFileReader
 
-ROWS = 300_000
+ROWS = 150_000
 IDS = np.random.default_rng(3).permutation(ROWS)
 
 
@@ -22,7 +22,7 @@ def write(path: Path, *, is_reversed: bool = False) -> pa.Table:
     """One row group, with a dozen pages in each column. Reversed: the same rows and about as many bytes."""
     table = pa.table({"id": IDS, "half": IDS / 2, "text": [f"{number:09}" for number in IDS]})
     table = table.take(np.arange(ROWS)[::-1]) if is_reversed else table
-    bp.write_table(table, path, bloom=["id"], row_group_size=ROWS)
+    bp.write_table(table, path, bloom=["id"], row_group_size=ROWS, max_rows_per_page=10_000)
     return table
 
 
