@@ -14,7 +14,7 @@ from importlib.metadata import version
 from rich.console import Console
 from rich.table import Table
 
-from tests.bench import engines, first_query, index, lookups, rowgroups, rows, spark, tables
+from tests.bench import engines, first_query, index, lookups, plans, rowgroups, rows, spark, tables, writing
 from tests.bench.data import Shape
 from tests.bench.measure import Row
 
@@ -44,6 +44,7 @@ _QUICK = _Scale(
 _TINY = _Scale(*[Shape(files=8, row_groups=4, rows=200, fpp=1e-5)] * 2, items=5_000, few=1, many=1)
 
 _NOTES = {
+    "plan": "cold: nothing is cached; warm: another lookup was planned before; the files are in the page cache",
     "index": "one id; first plan: in a new process, after imports and listing, and all of DuckDB's query; cold: the "
     "index was dropped from memory and from the page cache",
     "lookup": "all columns of the rows with one value; every query lists the directory; bloomparquet is warm unless it "
@@ -58,6 +59,7 @@ _NOTES = {
     "spark": "all columns of the rows, in one session on two threads, with files listed before",
     "tables": "by the connectors of Iceberg and Delta Lake, in one session on two threads; needs a PySpark for which "
     "there are connectors: .venv-4.1/bin/python -m tests.bench --only tables",
+    "writing": "filters on two of ten columns, random integers and URLs; all is flushed to disk",
     "row groups": "spark.read.parquet throughout; an absent value of random integers",
 }
 _PACKAGES = ("bloomparquet", "numpy", "pyarrow", "xxhash", "duckdb", "polars", "datafusion", "pyspark")
@@ -67,6 +69,7 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
     smaller, larger, items = scale.smaller, scale.larger, scale.items
     few, many = rounds or scale.few, rounds or scale.many
     return {
+        "plan": lambda: plans.plans(many, smaller, larger),
         "index": lambda: index.index(few, larger),
         "lookup": lambda: lookups.lookups(few, smaller),
         "rows": lambda: rows.rows(many, items // 4),
@@ -74,6 +77,7 @@ def _groups(scale: _Scale, rounds: int | None) -> dict[str, Callable[[], Iterato
         "engines": lambda: engines.engines(few, smaller, items // 4),
         "spark": lambda: spark.lookups(few, smaller, larger),
         "tables": lambda: tables.tables(few, smaller.files, smaller.rows // 5),
+        "writing": lambda: writing.writing(few, items // 4),
         "row groups": lambda: rowgroups.lookups(few, items * 25),
     }
 

@@ -16,6 +16,8 @@ import pytest
 from tests.support.spark import ENVIRONMENT
 
 _CORE = {
+    "plan": {"cold", "warm", "warm, listed before"},
+    "writing": {"bloomparquet add", "bloomparquet shrink", "rewrite with pyarrow", "write_table with bloom"},
     "index": {"build", "refresh", "index", "no index", "duckdb"},
     "lookup": {
         "bloomparquet", "bloomparquet, cold", "DuckDB, metadata cache", "DuckDB", "DuckDB, new connection",
