@@ -161,6 +161,15 @@ WAYS: dict[str, Callable[[Way], Any]] = {
 }  # fmt: skip
 
 
+def quoted(name: str, way: str) -> str:
+    """The name of an option, as SQL needs it in a query."""
+    return f"`{name}`" if "WITH" in way or way == "path query" else name
+
+
+def written(to: str) -> list[Path]:
+    return [file for file in Path(to).rglob("*") if file.suffix in (".parquet", ".orc")]
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_a_misspelt_name_is_an_error_everywhere(
     jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, way: str
@@ -168,7 +177,7 @@ def test_a_misspelt_name_is_an_error_everywhere(
     to = str(tmp_path / "to")
     with pytest.raises(Exception, match=r"has no option 'bloom[cC]olums'; did you mean 'bloomColumns'\?"):
         WAYS[way](Way(jar_spark, source, path, table, to, ("bloomColums", "id")))
-    assert not [file for file in Path(to).rglob("*") if file.suffix in (".parquet", ".orc")], "nothing was written"
+    assert written(to) == []
 
 
 FOREIGN = ("parquet.some.setting", "orc.some.setting", "fs.some.setting", "mergeSchema")
@@ -181,8 +190,7 @@ ALL_NAMES = itertools.product(SOURCES, ("load",), FOREIGN)
 def test_names_of_other_software_pass_everywhere(
     jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, way: str, name: str
 ) -> None:
-    option = (f"`{name}`" if "WITH" in way or way == "path query" else name, "true")
-    WAYS[way](Way(jar_spark, source, path, table, str(tmp_path / "to"), option))
+    WAYS[way](Way(jar_spark, source, path, table, str(tmp_path / "to"), (quoted(name, way), "true")))
 
 
 def test_a_misspelt_name_in_a_session_is_an_error(
@@ -241,11 +249,17 @@ def test_a_table_with_wrong_options_can_be_altered_and_dropped(
     assert not jar_spark.catalog.tableExists(table)
 
 
-def test_only_loads_take_where(jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path) -> None:
-    for way, name in (("readStream", "where"), ("path query", "`where`")):
-        with pytest.raises(Exception, match="option where belongs to"):
-            WAYS[way](Way(jar_spark, source, path, table, str(tmp_path / way), (name, "id = 1")))
-    for mode in ("append", "overwrite"):
-        with pytest.raises(Exception, match="option where belongs to a load, and this is a write"):
-            jar_spark.range(3).write.format(source).option("where", "id = 1").mode(mode).save(str(tmp_path / "to"))
-    assert not (tmp_path / "to").exists()
+NO_LOADS = {
+    **dict.fromkeys(("readStream", "a table", "read.table", "SELECT WITH", "path query"), "spark.read.format"),
+    **dict.fromkeys(("INSERT INTO a table", "save, append", "save, overwrite"), "a load, and this is a write"),
+}
+
+
+@pytest.mark.parametrize("way", NO_LOADS)
+def test_only_loads_take_where(
+    jar_spark: SparkSession, source: Source, path: str, table: str, tmp_path: Path, way: str
+) -> None:
+    name, to = quoted("where", way), str(tmp_path / "to")
+    with pytest.raises(Exception, match=f"option where belongs to {NO_LOADS[way]}"):
+        WAYS[way](Way(jar_spark, source, path, table, to, (name, "id = 1")))
+    assert written(to) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import AnalysisException, IllegalArgumentException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from pyspark_bloomparquet import last_plan
@@ -112,15 +112,6 @@ def test_the_options_of_a_table_are_those_of_its_scans(session: SparkSession, ev
         (plan,) = last_plan(frame)
         assert (plan.planned and plan.kept == 1) == planned, options
         session.sql("DROP TABLE optioned")
-
-
-def test_a_table_has_no_where(session: SparkSession, events: str) -> None:
-    session.sql(f"CREATE TABLE filtered USING bloomparquet OPTIONS (where 'id = 1') LOCATION '{events}'")
-    for query in ("SELECT * FROM filtered", "SELECT count(*) FROM filtered WHERE id = 2"):
-        with pytest.raises(IllegalArgumentException, match=r"option where belongs to spark.read.format"):
-            session.sql(query).collect()
-    with pytest.raises(IllegalArgumentException, match="option where belongs to a load, and this is a write"):
-        session.sql("INSERT INTO filtered VALUES (1, 'a', 1)")
 
 
 def test_our_tables_are_planned_where_plain_scans_are_not(session: SparkSession, events: str) -> None:

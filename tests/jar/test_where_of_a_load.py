@@ -112,17 +112,6 @@ def test_an_unresolvable_where_fails_the_load(
         read(jar_spark, source, path, where=where)
 
 
-def test_where_on_a_table_name_is_refused(jar_spark: SparkSession, source: str, path: str) -> None:
-    jar_spark.sql(f"CREATE TABLE hours_of_a_day USING {source} LOCATION '{path}'")
-    try:
-        with pytest.raises(Exception, match="option where belongs to spark"):
-            jar_spark.read.option("where", "hour = 1").table("hours_of_a_day").collect()
-        with pytest.raises(Exception, match="option where belongs to spark"):
-            jar_spark.sql("SELECT * FROM hours_of_a_day WITH (where = 'hour = 1')").collect()
-    finally:
-        jar_spark.sql("DROP TABLE hours_of_a_day")
-
-
 def test_time_zone_applies_to_where(jar_spark: SparkSession, source: str, path: str) -> None:
     options: dict[str, Any] = {"where": NOON, "timeZone": "America/New_York"}
     assert hours(read(jar_spark, source, path, **options)) == [17]
