@@ -174,6 +174,8 @@ def test_a_moved_page_is_an_error(algorithm: Algorithm) -> None:
     for data in swapped:
         with pytest.raises(bp.EncryptionError):
             decrypted(data, 4, algorithm)
+    with pytest.raises(bp.EncryptionError, match=f"the page at byte {len(dictionary)} of the column chunk"):
+        decrypted(dictionary + two + one, 4, algorithm)
 
 
 def java_page(

@@ -216,7 +216,3 @@ def test_published_files_are_read_with_their_keys(parquet_testing_dir: Path) -> 
         assert kept_indexes(bp.plan(path, f"{column} = 42.125", keys=keys)) == set()
     assert bp.inspect(path, keys=keys).column("column").to_pylist() == ["double_field", "float_field"]
     assert bp.read_table(path, "double_field = 42.5", keys=keys).num_rows == 1
-    for other, groups in (("encrypt_columns_plaintext_footer", 1), ("uniform_encryption", 1)):
-        plan = bp.plan(parquet_testing_dir / f"{other}.parquet.encrypted", "double_field = -1.0", keys=keys)
-        assert (plan.total, plan.errors) == (groups, ())
-        assert bp.read_table(parquet_testing_dir / f"{other}.parquet.encrypted", keys=keys).num_rows == 50

@@ -20,15 +20,6 @@ from tests.support.files import write
 NEW_YEAR = dt.datetime(2024, 1, 1)
 
 
-def test_first_file_defines_the_columns(tmp_path: Path) -> None:
-    write(tmp_path / "1.parquet", {"a": [1, 2], "b": ["x", "y"]})
-    write(tmp_path / "2.parquet", {"b": ["z"], "c": [True]})
-    assert bp.read_table(tmp_path).to_pydict() == {"a": [1, 2, None], "b": ["x", "y", "z"]}
-    assert bp.read_table(tmp_path, "a IS NULL").to_pydict() == {"a": [None], "b": ["z"]}
-    assert bp.read_table(tmp_path, "c = TRUE").to_pydict() == {"a": [None], "b": ["z"]}
-    assert bp.read_table(tmp_path, "c IS NULL").to_pydict() == {"a": [1, 2], "b": ["x", "y"]}
-
-
 @pytest.mark.parametrize(
     ("narrow", "wide", "value"),
     [

@@ -145,12 +145,6 @@ def test_probes_that_filters_cannot_answer_are_errors(tmp_path: Path) -> None:
             bp.probe(path, column=column, value=value)
 
 
-@pytest.mark.parametrize("zero", [0, 0.0, -0.0, Decimal("0.00")])
-def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
-    path = write(tmp_path / "f", pa.table({"x": [-0.0] * 100 + [0.0] * 100 + [1.0] * 100}))
-    assert might_match(path, zero, "x") == [0, 1]
-
-
 def test_each_stripe_has_its_own_writer_time_zone(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def in_zones(*arguments: Any) -> list[Any]:
         stripes: list[Any] = read_stripe_footers(*arguments)

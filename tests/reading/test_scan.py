@@ -143,6 +143,7 @@ def test_differing_schemas_are_merged_without_loss(tmp_path: Path, suffix: str) 
     assert result.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]]}
     assert bp.read_table(tmp_path, "x = 2").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
     assert bp.read_table(tmp_path, "id IS NULL")["x"].to_pylist() == [2]
+    assert bp.read_table(tmp_path, "new IS NULL")["x"].to_pylist() == [1]
     assert bp.read_table(tmp_path, "new = 'n'").to_pydict() == {"id": [None], "x": [2], "l": [[2]]}
     merged = bp.read_table(tmp_path, "x > 0", merge_schema=True)
     assert merged.to_pydict() == {"id": [1, None], "x": [1, 2], "l": [[1], [2]], "new": [None, "n"]}

@@ -66,21 +66,6 @@ def test_a_moved_chunk_is_an_error(secret: Secret) -> None:
     assert bp.read_table(path, keys=keys).num_rows == 40
 
 
-def test_exchanged_pages_are_an_error(secret: Secret) -> None:
-    table = pa.table({"a": np.random.default_rng(1).integers(0, 2**62, 400)})
-    secret.write_uniform(table, data_page_size=80, write_batch_size=10, **PLAIN)
-    keys = bp.Keys(FOOTER_KEY)
-    ((start, end),) = chunk_extents(secret.path, keys).values()
-    whole = secret.path.read_bytes()
-    pages = list(split_pages(whole[start:end]))
-    assert len({*map(len, pages)}) == 1
-    assert len(pages) > 5
-    pages[1], pages[4] = pages[4], pages[1]
-    secret.path.write_bytes(whole[:start] + b"".join(pages) + whole[end:])
-    with pytest.raises(bp.EncryptionError, match=f"the page at byte {len(pages[0])} of the column chunk"):
-        bp.read_table(secret.path, keys=keys)
-
-
 def test_a_removed_dictionary_is_an_error(secret: Secret) -> None:
     """The data page is not altered, but it is where the dictionary page was."""
     secret.write_uniform(pa.table({"a": ["x", "y"] * 50}), compression="none")
