@@ -192,12 +192,12 @@ def test_deepest_allowed_tree_can_be_walked():
 
 def test_wide_trees_and_long_lists_are_cheap():
     began = time.process_time()
-    wide = bp.Or(*(bp.Eq("a", i) for i in range(100_000)))
-    joined = functools.reduce(operator.or_, wide.children[:5_000])
-    for each, count in ((normalize(bp.Not(wide)), 100_000), (joined, 5_000)):
+    wide = bp.Or(*(bp.Eq("a", i) for i in range(30_000)))
+    joined = functools.reduce(operator.or_, wide.children[:3_000])
+    for each, count in ((normalize(bp.Not(wide)), 30_000), (joined, 3_000)):
         assert isinstance(each, Junction)
         assert len(each.children) == count
-    assert time.process_time() - began < 10
+    assert time.process_time() - began < 3
     began = time.process_time()
     assert len(bp.In("a", range(100_000)).values) == 100_000
     assert time.process_time() - began < 0.5

@@ -164,8 +164,8 @@ def test_deeply_nested_text_is_a_plan_error():
 
 
 def test_long_chains_and_lists_are_parsed():
-    assert len(parse_where(" OR ".join(f"a = {i}" for i in range(5_000))).children) == 5_000
-    assert parse_where(f"a IN ({', '.join(map(str, range(5_000)))})") == bp.In("a", range(5_000))
+    assert len(parse_where(" OR ".join(f"a = {i}" for i in range(2_000))).children) == 2_000
+    assert parse_where(f"a IN ({', '.join(map(str, range(2_000)))})") == bp.In("a", range(2_000))
 
 
 @pytest.mark.parametrize(
