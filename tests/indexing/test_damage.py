@@ -255,7 +255,4 @@ def test_an_entry_lies_within_the_file(offset: object, tmp_path: Path) -> None:
     for change in (move, pass_the_end):
         with pytest.raises(DamagedFileError, match="do not lie within its"):
             written(tmp_path / "x", change)
-
-
-def test_an_unchanged_entry_is_read(tmp_path: Path) -> None:
     assert written(tmp_path / "x", lambda entry, end: None).section("s")["a"].tolist() == list(range(8))

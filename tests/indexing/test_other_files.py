@@ -76,13 +76,7 @@ def s3() -> Any:
 
 def test_each_reader_reads_by_its_own_credentials(s3: S3Server, root: Path, tmp_path: Path) -> None:
     s3.upload(root, "t")
-    options = {
-        name: {
-            "endpoint_override": s3.address, "scheme": "http", "region": "us-east-1",
-            "access_key": name, "secret_key": "secret",
-        }
-        for name in ("first", "second")
-    }  # fmt: skip
+    options = {name: {**s3.options, "access_key": name, "secret_key": "secret"} for name in ("first", "second")}
     bp.build_index("s3://bucket/t", ["x"], tmp_path / "index", filesystem=options["first"])
 
     def read(name: str, where: str) -> set[str]:
@@ -98,12 +92,11 @@ def test_each_reader_reads_by_its_own_credentials(s3: S3Server, root: Path, tmp_
 
 def test_an_index_in_the_bucket_is_written_with_the_options_of_the_data(s3: S3Server, root: Path) -> None:
     s3.upload(root, "u")
-    options = {"endpoint_override": s3.address, "scheme": "http", "region": "us-east-1"}
-    assert bp.build_index("s3://bucket/u", to="s3://bucket/index", filesystem=options).files == 3
-    plan = bp.plan("s3://bucket/u", "x = 5", storage_options=options, index="s3://bucket/index")
+    assert bp.build_index("s3://bucket/u", to="s3://bucket/index", filesystem=s3.options).files == 3
+    plan = bp.plan("s3://bucket/u", "x = 5", storage_options=s3.options, index="s3://bucket/index")
     assert (plan.indexed, plan.kept) == (3, 0)
     with pytest.raises(bp.OptionError, match="inside the data"):
-        bp.build_index("s3://bucket/u", to="s3://bucket/u/index", filesystem=options)
+        bp.build_index("s3://bucket/u", to="s3://bucket/u/index", filesystem=s3.options)
 
 
 def test_a_glob_does_not_find_the_files_of_an_index(root: Path) -> None:

@@ -38,15 +38,9 @@ WITHOUT_FILTER = {"decimal_38_10": interop.decimal(38, 10)}
 """Never dictionary encoded."""
 
 STORED_AS = {
-    "int8": "INT32",
-    "uint32": "INT32",
-    "uint64": "INT64",
-    "decimal_4_1": "INT32",
-    "decimal_18_4": "INT64",
-    "uuid": "FIXED_LEN_BYTE_ARRAY(16)",
-    "time_us": "INT64",
-    "timestamp_s": "INT64",
-}
+    "int8": "INT32", "uint32": "INT32", "uint64": "INT64", "decimal_4_1": "INT32", "decimal_18_4": "INT64",
+    "uuid": "FIXED_LEN_BYTE_ARRAY(16)", "time_us": "INT64", "timestamp_s": "INT64",
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +98,7 @@ def test_no_filter_for_mostly_distinct_values_or_enums(connection: Any, folder: 
     interop.assert_keeps_all(str(path), "e", ["a", "b", "c"])
 
 
-@pytest.mark.parametrize(
-    ("data", "check"),
-    [(interop.ZEROS, interop.assert_finds_zeros), (interop.LONG, interop.assert_finds_long_values)],
-    ids=["zero under either sign", "values longer than the bounds in the footer"],
-)
+@pytest.mark.parametrize(("data", "check"), interop.SPECIAL.values(), ids=interop.SPECIAL)
 def test_special_values_are_found(
     connection: Any, tmp_path: Path, data: dict[str, pa.Array], check: Callable[[str], None]
 ) -> None:

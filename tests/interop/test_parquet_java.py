@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,27 +31,14 @@ DECIMALS = {
     "decimal_38_10": interop.decimal(38, 10),
 }
 MICROS = {"timestamp": interop.timestamp("us", "UTC"), "timestamp_ntz": interop.timestamp("us")}
-MILLIS = {"timestamp": interop.timestamp("ms", "UTC")}
 
-FILES: dict[str, tuple[dict[str, Kind], dict[str, str]]] = {
-    "int96": (
-        {**COMMON, **DECIMALS, **MICROS},
-        {
-            "spark.sql.parquet.outputTimestampType": "INT96",
-            "spark.sql.parquet.writeLegacyFormat": "false",
-            "spark.sql.timeType.enabled": "true",
-        },
-    ),
-    "legacy": (
-        {**DECIMALS, **MICROS, "string": interop.STRING},
-        {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS", "spark.sql.parquet.writeLegacyFormat": "true"},
-    ),
-    "millis": (
-        MILLIS,
-        {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS", "spark.sql.parquet.writeLegacyFormat": "false"},
-    ),
+FILES: dict[str, tuple[dict[str, Kind], str, str]] = {
+    "int96": ({**COMMON, **DECIMALS, **MICROS}, "INT96", "false"),
+    "legacy": ({**DECIMALS, **MICROS, "string": interop.STRING}, "TIMESTAMP_MICROS", "true"),
+    "millis": ({"timestamp": interop.timestamp("ms", "UTC")}, "TIMESTAMP_MILLIS", "false"),
 }
-CASES = [(file, column) for file, (columns, _) in FILES.items() for column in columns]
+"""The columns of each file, the type of its timestamps, and whether it has Spark's legacy format."""
+CASES = [(file, column) for file, (columns, *_) in FILES.items() for column in columns]
 
 STORED_AS = {
     "int96": {
@@ -90,8 +77,10 @@ def files(spark: SparkSession, folder: Path) -> dict[str, str]:
     from tests.support import spark as support
 
     written = {}
-    for name, (columns, conf) in FILES.items():
-        with support.conf(spark, conf):
+    for name, (columns, timestamps, legacy) in FILES.items():
+        settings = {"outputTimestampType": timestamps, "writeLegacyFormat": legacy}
+        conf = {f"spark.sql.parquet.{key}": value for key, value in settings.items()}
+        with support.conf(spark, {**conf, "spark.sql.timeType.enabled": "true"}):
             written[name] = write(frame(spark, columns), folder / name, dict.fromkeys(columns, 512))
     return written
 
@@ -102,7 +91,7 @@ def strings(spark: SparkSession) -> DataFrame:
 
 
 def test_a_filter_is_written_for_every_type(files: dict[str, str]) -> None:
-    for file, (columns, _) in FILES.items():
+    for file, (columns, *_) in FILES.items():
         assert interop.filtered_columns(files[file]) == set(columns)
         assert {column: interop.physical(files[file], column) for column in STORED_AS[file]} == STORED_AS[file]
 
@@ -179,14 +168,10 @@ def test_empty_filter_of_boolean_proves_nothing(spark: SparkSession, tmp_path: P
     assert bp.plan(path, bp.In("flag", (True, False))).kept == 1
 
 
-def test_zero_is_found_under_either_sign(spark: SparkSession, tmp_path: Path) -> None:
-    made = spark.createDataFrame(pa.table(interop.ZEROS)).coalesce(1)
-    interop.assert_finds_zeros(write(made, tmp_path / "zeros", dict.fromkeys(interop.ZEROS, 10)))
-
-
-def test_values_longer_than_truncated_bounds_are_found(spark: SparkSession, tmp_path: Path) -> None:
-    made = spark.createDataFrame(pa.table(interop.LONG)).coalesce(1)
-    interop.assert_finds_long_values(write(made, tmp_path / "long", dict.fromkeys(interop.LONG, 50)))
+@pytest.mark.parametrize(("data", "check"), interop.SPECIAL.values(), ids=interop.SPECIAL)
+def test_special_values_are_found(spark: SparkSession, tmp_path: Path, data: Any, check: Any) -> None:
+    made = spark.createDataFrame(pa.table(data)).coalesce(1)
+    check(write(made, tmp_path / "snags", dict.fromkeys(data, 50)))
 
 
 def test_padded_and_collated_strings_prove_nothing(spark: SparkSession, tmp_path: Path) -> None:

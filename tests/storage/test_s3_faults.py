@@ -41,17 +41,13 @@ def cold() -> None:
     process_cache.clear()
 
 
-def options(s3: S3Server, **more: Any) -> dict[str, Any]:
-    return {"endpoint_override": s3.address, "scheme": "http", "region": "us-east-1", **more}
-
-
 def read(s3: S3Server, **more: Any) -> list[int]:
-    ids: list[int] = bp.read_table("s3://bucket/t", WHERE, storage_options=options(s3, **more))["id"].to_pylist()
+    ids: list[int] = bp.read_table("s3://bucket/t", WHERE, storage_options={**s3.options, **more})["id"].to_pylist()
     return ids
 
 
 def read_data_set(s3: S3Server, **more: Any) -> list[int]:
-    plan = bp.plan("s3://bucket/t", WHERE, storage_options=options(s3, **more))
+    plan = bp.plan("s3://bucket/t", WHERE, storage_options={**s3.options, **more})
     rows = plan.to_dataset().to_table(columns=["id"])["id"].to_pylist()
     plan.require_unchanged()
     assert len(rows) == 200
@@ -103,7 +99,7 @@ def test_a_lasting_fault_is_a_named_error_after_bounded_attempts(fault: str, s3:
 
 @pytest.mark.parametrize("fault", ["throttled", "torn", "short"])
 def test_a_lasting_fault_is_not_taken_for_a_corrupt_file(fault: str, s3: S3Server) -> None:
-    given = options(s3, max_attempts=1)
+    given = {**s3.options, "max_attempts": 1}
     with Faults(s3, fault), pytest.raises(OSError, match=r"AWS Error|storage sent fewer"):
         bp.read_table("s3://bucket/t", WHERE, storage_options=given, skip_corrupt=True)
 
@@ -117,13 +113,13 @@ def test_an_answer_that_is_too_short_costs_no_rows(s3: S3Server, monkeypatch: py
     """Whether it has footers or filters: they are asked for again. pyarrow does not notice it."""
     monkeypatch.setattr(FileEnds, "fill", lambda *_: False)  # else the filters come with the footers
     with Faults(s3, "short", at=0) as faults:
-        plan = bp.plan("s3://bucket/t", WHERE, storage_options=options(s3))
+        plan = bp.plan("s3://bucket/t", WHERE, storage_options=s3.options)
     asked = faults.requests["GET"]
     assert (asked, plan.kept) == (2, 2)
     for at in range(1, asked + 1):
         process_cache.clear()
         with Faults(s3, "short", at=at) as faults:
-            assert bp.plan("s3://bucket/t", WHERE, storage_options=options(s3)) == plan
+            assert bp.plan("s3://bucket/t", WHERE, storage_options=s3.options) == plan
         assert faults.requests["GET"] == asked + 1
     process_cache.clear()
     with Faults(s3, "short"), pytest.raises(OSError, match=r"1\.parquet: the storage sent fewer than the \d+ bytes"):

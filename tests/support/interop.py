@@ -328,6 +328,13 @@ def assert_finds_long_values(path: str) -> None:
     assert sum(set(reasons(path, bp.Eq("string", literal))) == {"bloom"} for literal in absent) >= 46
 
 
+SPECIAL = {
+    "zero under either sign": (ZEROS, assert_finds_zeros),
+    "values longer than the bounds in the footer": (LONG, assert_finds_long_values),
+}
+"""Columns, and what must hold of a file with them."""
+
+
 def assert_keeps_all(path: str, column: str, literals: Sequence[Any]) -> None:
     """Nothing is proven about this column: every row group is kept, whatever value is asked for."""
     for literal in literals:

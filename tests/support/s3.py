@@ -52,6 +52,11 @@ class S3Server:
     def url(self, path: str) -> str:
         return f"s3://bucket/{path}?endpoint_override={self.address}&scheme=http&region=us-east-1"
 
+    @property
+    def options(self) -> dict[str, str]:
+        """The storage options that lead to the server."""
+        return {"endpoint_override": self.address, "scheme": "http", "region": "us-east-1"}
+
     def upload(self, local: Path, path: str) -> None:
         for file in local.rglob("*"):
             if file.is_file():

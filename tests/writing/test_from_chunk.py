@@ -24,38 +24,12 @@ from tests.support.core import column_metadata, edit_footer
 from tests.support.stored import bitsets, lacking
 
 ROWS = 900
-
-
-KINDS: dict[str, interop.Kind] = {
-    "int8": interop.INT8,
-    "int16": interop.INT16,
-    "int32": interop.INT32,
-    "int64": interop.INT64,
-    "uint8": interop.UINT8,
-    "uint16": interop.UINT16,
-    "uint32": interop.UINT32,
-    "uint64": interop.UINT64,
-    "float16": interop.FLOAT16,
-    "float32": interop.FLOAT,
-    "float64": interop.DOUBLE,
-    "date": interop.DATE,
-    "time_ms": interop.time_of_day("ms"),
-    "time_us": interop.time_of_day("us"),
-    "time_ns": interop.time_of_day("ns"),
-    "timestamp_ms": interop.timestamp("ms"),
-    "timestamp_us": interop.timestamp("us", "UTC"),
-    "timestamp_ns": interop.timestamp("ns"),
-    "string": interop.STRING,
-    "binary": interop.BINARY,
-    "fixed_5": interop.FIXED_5,
-    "fixed_33": interop.FIXED_33,
-    "uuid": interop.Kind(pa.uuid(), interop.UUID_BYTES.stored, interop.UUID_BYTES.literal),
-    "decimal_5_2": interop.decimal(5, 2),
-    "decimal_18_4": interop.decimal(18, 4),
-    "decimal_20_2": interop.decimal(20, 2),
-    "decimal_38_10": interop.decimal(38, 10),
-    "decimal_70_20": interop.decimal(70, 20, pa.decimal256(70, 20)),
-}
+_NAMES = (
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64", "date32",
+    "time_ms", "time_us", "time_ns", "timestamp_ms", "utc_us", "timestamp_ns", "string", "binary", "fixed_5",
+    "fixed_33", "uuid", "decimal_5_2", "decimal_18_4", "decimal_20_2", "decimal_38_10", "decimal256",
+)  # fmt: skip
+KINDS = {name: interop.TYPES[name] for name in _NAMES}
 FLOATS = {"float16", "float32", "float64"}
 TABLE = interop.table(KINDS, ROWS)
 """Two row groups of 512 values each (fewer for narrow types), and nulls."""
@@ -67,11 +41,11 @@ ENCODINGS: dict[str, tuple[list[str], dict[str, Any]]] = {
     "plain": (list(KINDS), {"use_dictionary": False}),
     "dictionary": (list(KINDS), {"use_dictionary": True}),
     "fallback": (list(KINDS), {"dictionary_pagesize_limit": 400, "write_batch_size": 50, "data_page_size": 500}),
-    "delta_binary_packed": ([*INTEGERS, "date", "time_us", "timestamp_ns"], {"column_encoding": "DELTA_BINARY_PACKED"}),
+    "delta_binary_packed": ([*INTEGERS, "date32", "time_us", "utc_us"], {"column_encoding": "DELTA_BINARY_PACKED"}),
     "delta_length_byte_array": (TEXTS, {"column_encoding": "DELTA_LENGTH_BYTE_ARRAY"}),
     "delta_byte_array": ([*TEXTS, *FIXED], {"column_encoding": "DELTA_BYTE_ARRAY"}),
     "byte_stream_split": (
-        ["int32", "int64", "float32", "float64", "timestamp_us", *FIXED], {"column_encoding": "BYTE_STREAM_SPLIT"}
+        ["int32", "int64", "float32", "float64", "utc_us", *FIXED], {"column_encoding": "BYTE_STREAM_SPLIT"}
     ),
 }  # fmt: skip
 
