@@ -199,7 +199,8 @@ def compare(spark: SparkSession, pair: Pair, tally: Counter[str]) -> str | None:
         tally["rows for Spark's error"] += 1
         if _may_have_rows(pair, ours, sparks):
             return None
-        known = _why_spark_fails_alone(spark, pair, ours)
+        # ORC's pushdown may not read what fails.
+        known = "Spark's pushdown differs as well" if _is_as_pushed(spark, pair, ours) else None
         difference = f"rows, and Spark fails: {sparks.message}"
     elif ours.error:
         known = _why_ours_fails_alone(spark, pair, ours)
@@ -222,13 +223,6 @@ def _may_have_rows(pair: Pair, ours: Outcome, sparks: Outcome) -> bool:
     # Skipping a row group can hide a row that fails, and skipping a file can hide that it is damaged.
     hidden = sparks.is_of_task and any(plan.kept < plan.total or plan.total == 0 for plan in ours.plans)
     return hidden or pair.way in (PYTHON, *IN_PYTHON) or sparks.error in _ROW_ERRORS
-
-
-def _why_spark_fails_alone(spark: SparkSession, pair: Pair, ours: Outcome) -> str | None:
-    """The name under which rows for an error of Spark are counted; None for a difference."""
-    if _is_as_pushed(spark, pair, ours):  # ORC's may not read what fails
-        return "Spark's pushdown differs as well"
-    return None
 
 
 def _why_ours_fails_alone(spark: SparkSession, pair: Pair, ours: Outcome) -> str | None:

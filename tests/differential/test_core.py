@@ -70,14 +70,15 @@ def check_cases(
             table = bp.read_table(root, where, merge_schema=True, timezone=data.timezone)
             assert table.schema == everything.schema
             assert oracle.comparable_rows(table, names) == [expected[rid] for rid in order if rid in wanted]
-            tally["cases"] += 1
-            tally["matching"] += bool(wanted)
-            tally["row groups"] += plan.total
+            count(tally, plan, wanted)
             tally["kept in vain"] += plan.kept - sum(bool(wanted & group) for group in _groups(data, files).values())
-            for reason, count in plan.skipped.items():
-                tally[reason] += count
     finally:
         shutil.rmtree(root)
+
+
+def count(tally: Counter[str], plan: bp.ScanPlan, wanted: set[int]) -> None:
+    """Count a case, its row groups, and those that are skipped by each kind of evidence."""
+    tally.update({"cases": 1, "matching": bool(wanted), "row groups": plan.total, **plan.skipped})
 
 
 def check_law(plan: bp.ScanPlan, data: Data, files: Sequence[str], wanted: set[int]) -> None:

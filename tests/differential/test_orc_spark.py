@@ -17,7 +17,7 @@ from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import Data, cases, data_sets
 from tests.differential.kinds import KINDS, ORC_NAMES
-from tests.differential.test_core import examples
+from tests.differential.test_core import count, examples
 from tests.support.orc_rewriting import drop_statistics
 from tests.support.spark import clock, conf
 from tests.support.switches import require_used
@@ -67,11 +67,7 @@ def test_stripes_with_matching_rows_in_spark_are_kept(spark: SparkSession, tmp_p
                     for key, rids in held.items():
                         assert key in kept or not rids & wanted, f"{key} was skipped, but rows {rids & wanted} match"
                     assert not plan.errors or filters_only
-                    tally["cases"] += 1
-                    tally["matching"] += bool(wanted)
-                    tally["stripes"] += plan.total
-                    for reason, count in plan.skipped.items():
-                        tally[reason] += count
+                    count(tally, plan, wanted)
         finally:
             shutil.rmtree(home)
 
@@ -80,7 +76,7 @@ def test_stripes_with_matching_rows_in_spark_are_kept(spark: SparkSession, tmp_p
     assert tally["cases"] >= 12 * examples(0.08).max_examples
     assert tally["matching"] > tally["cases"] / 8  # see test_spark.py: a few examples vary
     for reason in ("bloom", "statistics"):
-        require_used(tally, reason, tally["stripes"] / 400)
+        require_used(tally, reason, tally["row groups"] / 400)
 
 
 def write(spark: SparkSession, data: Data, home: Path) -> Path:

@@ -26,7 +26,7 @@ import bloomparquet as bp
 from bloomparquet.query.predicate import to_sql
 from tests.differential import oracle, sparkside, writers
 from tests.differential.cases import Case, Data, cases, data_sets
-from tests.differential.test_core import examples
+from tests.differential.test_core import count, examples
 from tests.support.spark import conf
 from tests.support.switches import require_off, require_used
 
@@ -155,11 +155,7 @@ def check_files(
         assert _by_rid(table, names) == expected
         table = sparkside.read_by_data_source(root, schema, where=wheres[case.style % 2], timeZone=data.timezone)
         assert _by_rid(table, names) == expected
-        tally["cases"] += 1
-        tally["matching"] += bool(wanted)
-        tally["row groups"] += plan.total
-        for reason, count in plan.skipped.items():
-            tally[reason] += count
+        count(tally, plan, wanted)
 
 
 def _load(spark: SparkSession, root: Path, data: Data, schema: Any, **options: str) -> DataFrame:
