@@ -74,9 +74,8 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
     assert added.code == 0, added.err
     assert Path(file).read_bytes()[-4:] == b"PARE"
     filters = run("inspect", file, *keys, "--json").lines()
-    assert [(row["column"], row["row_group"]) for row in filters] == [
-        (column, group) for group in range(4) for column in ("id", "name")
-    ]
+    expected = [(column, group) for group in range(4) for column in ("id", "name")]
+    assert [(row["column"], row["row_group"]) for row in filters] == expected
     probe = run("probe", file, "--column", "id", "--value", 1000, *keys, "--json")
     assert (probe.code, 1 <= json.loads(probe.out)["maybe"] <= 4) == (0, True)
     assert run("probe", file, "--column", "name", "--value", "nobody at all", *keys).code in (0, 3)
@@ -100,16 +99,8 @@ def test_every_command_takes_the_provider(run: Run, file: str, provider: Callabl
 def test_a_provider_without_keys_is_exit_code_2(
     run: Run, file: str, provider: Callable[[str], str], function: str, message: str
 ) -> None:
-    for command in (
-        ["plan"],
-        ["read"],
-        ["inspect"],
-        ["advise"],
-        ["probe", "--column=id", "--value=1"],
-        ["add"],
-        ["shrink"],
-    ):
-        result = run(*command, file, "--key-provider", provider(function))
+    for command in ("plan", "read", "inspect", "advise", "probe --column=id --value=1", "add", "shrink"):
+        result = run(*command.split(), file, "--key-provider", provider(function))
         assert (result.code, result.out) == (2, "")
         assert "Invalid value for '--key-provider'" in result.err
         assert message in " ".join(result.err.split())

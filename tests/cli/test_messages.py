@@ -22,9 +22,8 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A file of 2,005 columns, some of them with long names."""
     columns: dict[str, Any] = {f"column {i}": [1] for i in range(2_000)}
     columns |= {LONG: [1], "id": [1], "st" + LONG: pa.array([{"x" + LONG: 1}]), "b" + LONG: [True]}
-    return write(
-        tmp_path_factory.mktemp("long") / "t.parquet", {**columns, "t": pa.array([0], pa.timestamp("us", "UTC"))}
-    )
+    columns["t"] = pa.array([0], pa.timestamp("us", "UTC"))
+    return write(tmp_path_factory.mktemp("long") / "t.parquet", columns)
 
 
 @pytest.mark.parametrize(

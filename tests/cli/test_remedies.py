@@ -226,9 +226,8 @@ def test_files_without_row_groups_have_none_to_name(run: Run, tmp_path: Path) ->
 
 
 def test_json_of_plan_and_explain_counts_opened_files_apart(run: Run, tmp_path: Path) -> None:
-    root = files.hive(
-        tmp_path / "t", {f"day={day}": {"id": IDS, "s": ["x"] * 1000} for day in range(3)}, ["id"], rows_per_group=500
-    )
+    days = {f"day={day}": {"id": IDS, "s": ["x"] * 1000} for day in range(3)}
+    root = files.hive(tmp_path / "t", days, ["id"], rows_per_group=500)
     where = f"day < 2 AND id = {IDS[7]} AND length(s) = 3"
     plan, explained = (json.loads(run(name, root, "--where", where, "--json").out) for name in ("plan", "explain"))
     for values in (plan, explained):
@@ -258,9 +257,8 @@ SENTENCES = {
 def test_explain_fits_80_columns_and_names_the_condition(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = files.write(
-        tmp_path / "x.parquet", {"c": [None, *range(9)], "d": [i / 2 for i in range(10)], "flag": [True, False] * 5}
-    )
+    data = {"c": [None, *range(9)], "d": [i / 2 for i in range(10)], "flag": [True, False] * 5}
+    path = files.write(tmp_path / "x.parquet", data)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for where, expected in SENTENCES.items():

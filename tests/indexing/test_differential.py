@@ -112,9 +112,8 @@ def compare(
             assert all(new == old or (old.kept and new.reason == "bloom") for new, old in both)
             assert not off.skipped["bloom"]
         else:
-            assert outcome("auto", dataset, where, timezone=data.timezone) == outcome(
-                "off", dataset, where, timezone=data.timezone
-            )
+            auto, off = (outcome(index, dataset, where, timezone=data.timezone) for index in ("auto", "off"))
+            assert auto == off
         wanted = {rid for rid, row in enumerate(rows) if oracle.truth(case.predicate, row, kinds, data.timezone)}
         check_law(plan, data, files, wanted)
         require_off(plan)

@@ -40,12 +40,8 @@ def s3() -> Iterator[S3Server]:
 def small(s3: S3Server, tmp_path: Path) -> str:
     """A directory in the bucket with three files of two row groups."""
     for i in range(3):
-        write(
-            tmp_path / "data" / f"{i}.parquet",
-            {"x": ["0", "9", text(i), "0", "9", text(i + 50)]},
-            ["x"],
-            rows_per_group=3,
-        )
+        texts = ["0", "9", text(i), "0", "9", text(i + 50)]
+        write(tmp_path / "data" / f"{i}.parquet", {"x": texts}, ["x"], rows_per_group=3)
     s3.upload(tmp_path / "data", tmp_path.name)
     return tmp_path.name
 

@@ -95,9 +95,8 @@ def test_int96_of_arrow_proves_nothing(folder: Path, metadata: dict[str, str] | 
 
 
 def test_elements_of_lists_and_maps_prove_nothing(folder: Path) -> None:
-    data = pa.table(
-        {"list": pa.array([[1, 2], [3]]), "map": pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))}
-    )
+    maps = pa.array([[("a", 1)], [("b", 2)]], pa.map_(pa.string(), pa.int64()))
+    data = pa.table({"list": pa.array([[1, 2], [3]]), "map": maps})
     leaves = ["list.list.element", "map.key_value.key", "map.key_value.value"]
     path = files.write(folder / "repeated.parquet", data, leaves)
     assert interop.filtered_columns(path) == set(leaves)

@@ -57,9 +57,8 @@ def by_duckdb(path: str) -> None:
 def by_datafusion(path: str) -> None:
     context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))
     context.from_arrow(TABLE, name="made")
-    context.sql(
-        f"COPY (SELECT * FROM made) TO '{path}' STORED AS PARQUET OPTIONS ('format.max_row_group_size' '{ROWS}')"
-    ).collect()
+    options = f"'format.max_row_group_size' '{ROWS}'"
+    context.sql(f"COPY (SELECT * FROM made) TO '{path}' STORED AS PARQUET OPTIONS ({options})").collect()
 
 
 def by_fastparquet(path: str) -> None:
@@ -112,9 +111,8 @@ def test_every_writers_files_keep_rows_and_are_skipped(tmp_path: Path, writer: s
     for key, expected in [(2, 1), (5_000, 1), (3, 0), (5_001, 0)]:
         plan = bp.plan(path, bp.Eq("text", f"key {key:06}"))
         assert expected <= plan.kept <= expected + 1
-        probed = duckdb.sql(
-            f"SELECT bloom_filter_excludes FROM parquet_bloom_probe('{path}', 'text', 'key {key:06}')"
-        ).fetchall()
+        probe = f"parquet_bloom_probe('{path}', 'text', 'key {key:06}')"
+        probed = duckdb.sql(f"SELECT bloom_filter_excludes FROM {probe}").fetchall()
         assert len(probed) == groups
         assert [excluded for (excluded,) in probed].count(False) == plan.kept
         context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(1))

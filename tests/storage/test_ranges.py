@@ -116,9 +116,8 @@ def test_slow_local_reads_are_made_by_several_threads(
             return super().read_into(path, offsets, views)
 
     wanted = [(i, 700 * i, 9) for i in range(1000)]
-    assert read(Recorded(), [files[i % 3] for i in range(1000)], wanted) == [
-        CONTENT[i % 3 * 1000 + offset :][:size] for i, offset, size in wanted
-    ]
+    expected = [CONTENT[i % 3 * 1000 + offset :][:size] for i, offset, size in wanted]
+    assert read(Recorded(), [files[i % 3] for i in range(1000)], wanted) == expected
     assert (next(reads_in_threads) > 2) == is_slow
 
 
@@ -159,9 +158,8 @@ def test_short_reads_are_continued(files: list[str], monkeypatch: pytest.MonkeyP
     original = os.preadv
     monkeypatch.setattr("bloomparquet.storage.files.os.preadv", lambda fd, views, at: original(fd, [views[0][:7]], at))
     wanted = [(0, 5, 100), (1, 3, 1), (2, 900_000, 2000)]
-    assert read(LocalStorage(), files, wanted) == [
-        CONTENT[f * 1000 + at : f * 1000 + at + size] for f, at, size in wanted
-    ]
+    expected = [CONTENT[f * 1000 + at : f * 1000 + at + size] for f, at, size in wanted]
+    assert read(LocalStorage(), files, wanted) == expected
 
 
 @pytest.mark.parametrize("storage", STORAGES.values(), ids=STORAGES)

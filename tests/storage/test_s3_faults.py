@@ -29,9 +29,8 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     with s3_server() as server:
         for part in range(3):
             ids = [part * 1_000 + i for i in range(0, 1_000, 2)]
-            write(
-                folder / f"{part}.parquet", {"id": ids, "text": [f"{i:0200}" for i in ids]}, ["id"], rows_per_group=100
-            )
+            data = {"id": ids, "text": [f"{i:0200}" for i in ids]}
+            write(folder / f"{part}.parquet", data, ["id"], rows_per_group=100)
         server.upload(folder, "t")
         yield server
 

@@ -26,11 +26,8 @@ from tests.support.iceberg_tables import DAYS, IDS, ids_of, make, rows, with_fil
 
 
 def test_wider_types_are_pruned_by_the_stored_ones(catalog: SqlCatalog) -> None:
-    schema = Schema(
-        NestedField(1, "id", t.IntegerType()),
-        NestedField(2, "x", t.FloatType()),
-        NestedField(3, "d", t.DecimalType(9, 2)),
-    )
+    kinds = {"id": t.IntegerType(), "x": t.FloatType(), "d": t.DecimalType(9, 2)}
+    schema = Schema(*(NestedField(i, name, kind) for i, (name, kind) in enumerate(kinds.items(), 1)))
     table = make(catalog, schema)
     values = {"id": [*range(30)], "x": [i / 8 for i in range(30)], "d": [Decimal(i) / 4 for i in range(30)]}
     with_filters(table, pa.table(values, schema.as_arrow()), "id", "x", "d")
@@ -99,10 +96,8 @@ def test_fields_in_lists_and_maps_are_found_by_id(catalog: SqlCatalog) -> None:
         update.add_column(("pairs", "b"), t.LongType())
         update.rename_column(("by_name", "value", "c"), "count")
     dataset = bp.Dataset.from_iceberg(table)
-    found = dataset.read_table("array_contains(labels, 't15')")
-    assert found.to_pylist() == [
-        {"id": 15, "labels": ["t15"], "pairs": [{"number": 15, "b": None}], "by_name": [("k", {"count": 15})]}
-    ]
+    row = {"id": 15, "labels": ["t15"], "pairs": [{"number": 15, "b": None}], "by_name": [("k", {"count": 15})]}
+    assert dataset.read_table("array_contains(labels, 't15')").to_pylist() == [row]
     assert dataset.plan("array_contains(labels, 't15')").skipped == {"bloom": 2}
 
 

@@ -184,9 +184,8 @@ def test_a_file_replaced_before_sampling_is_a_reason(tmp_path: Path) -> None:
 
 
 ROWS = 6_000
-TABLE = pa.table(
-    {"id": [i * 7919 % 1_000_003 for i in range(ROWS)], "key": [f"{i * 7919 % 1_000_003}" for i in range(ROWS)]}
-)
+SCATTERED = [i * 7919 % 1_000_003 for i in range(ROWS)]
+TABLE = pa.table({"id": SCATTERED, "key": list(map(str, SCATTERED))})
 KEYS = bp.Keys(footer=b"0123456789abcdef", columns={"key": b"abcdef0123456789"})
 
 

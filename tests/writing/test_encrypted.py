@@ -162,9 +162,8 @@ def test_encrypted_columns_are_never_written_in_plain_text(
         TAG: [b"tag 1"],
     }
     for leaf, values in secrets.items():
-        encrypted = [
-            window for chunk_id, bitset in filters.items() if chunk_id[1] == leaf for window in filter_excerpts(bitset)
-        ]
+        bitsets_of_leaf = [bitset for chunk_id, bitset in filters.items() if chunk_id[1] == leaf]
+        encrypted = [window for bitset in bitsets_of_leaf for window in filter_excerpts(bitset)]
         assert find_secrets(plain, values) == values
         assert find_secrets(plain, encrypted) == encrypted
         if leaf in case.hidden:
@@ -181,9 +180,8 @@ def test_footer_equals_that_of_a_plaintext_file(tmp_path: Path, kind: str, plain
     table = TABLE.replace_schema_metadata({"mine": "kept"})
     options = {"sorting_columns": [pq.SortingColumn(2)], "write_page_index": True}
     path, twin = write(tmp_path / "a", case, table, **options), write(tmp_path / "b", None, table, **options)
-    (ours, _), (theirs, _) = (
-        read_struct(footer_of(each, keys).raw, FileMetaData) for each, keys in ((path, case.keys), (twin, None))
-    )
+    ours, _ = read_struct(footer_of(path, case.keys).raw, FileMetaData)
+    theirs, _ = read_struct(footer_of(twin, None).raw, FileMetaData)
     assert (8 in ours) == plaintext_footer
     data = Path(path).read_bytes()
     assert data[:4] == data[-4:] == (b"PAR1" if plaintext_footer else b"PARE")
@@ -247,10 +245,8 @@ def test_outcome_equals_that_of_a_plaintext_file(tmp_path: Path) -> None:
     keys = bp.Keys(FOOTER)
     table = TABLE.append_column("row", pa.array(range(N)))
     for bloom in ("*", ["*", "city"], {"id": bp.Bloom(0.2), "st.tags.list.element": bp.Bloom(0.01, ndv=5_000)}):
-        outcomes = [
-            bp.write_table(table, tmp_path / f"{given}", bloom=bloom, row_group_size=ROWS, encryption=given)
-            for given in (None, keys)
-        ]
+        options: dict[str, Any] = {"bloom": bloom, "row_group_size": ROWS}
+        outcomes = [bp.write_table(table, tmp_path / f"{each}", encryption=each, **options) for each in (None, keys)]
         assert "row" not in {column.column for column in outcomes[1].columns}
         assert outcomes[0].columns == outcomes[1].columns
         assert outcomes[1].filters >= 2

@@ -41,9 +41,8 @@ def test_warning_for_filters_on_padded_text(tmp_path: Path) -> None:
     """Spark pads CHAR(n) on reading, so equal values may have different bytes in the file."""
     schema = '{"fields":[{"name":"c","metadata":{"__CHAR_VARCHAR_TYPE_STRING":"char(5)"}}]}'
     table = pa.table({"c": [f"c{i}" for i in IDS]})
-    path = write(
-        tmp_path / "t.parquet", table.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": schema})
-    )
+    table = table.replace_schema_metadata({"org.apache.spark.sql.parquet.row.metadata": schema})
+    path = write(tmp_path / "t.parquet", table)
     with pytest.warns(UserWarning, match="column c are never used.*equal values need not be equal bytes"):
         bp.add_filters(path, bloom="c")
     assert bp.plan(path, "c = 'nothing'").skipped["bloom"] == 0

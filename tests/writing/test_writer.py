@@ -24,9 +24,8 @@ ROWS = 3_000
 
 
 def ids(rows: int = ROWS) -> pa.Table:
-    return pa.table(
-        {"id": np.arange(rows) * 7919 % 1_000_003, "text": pa.array([f"value-{i}" for i in range(rows)], pa.string())}
-    )
+    texts = pa.array([f"value-{i}" for i in range(rows)], pa.string())
+    return pa.table({"id": np.arange(rows) * 7919 % 1_000_003, "text": texts})
 
 
 def filters(path: Path | str) -> list[dict[str, Any]]:
