@@ -5,63 +5,16 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.orc as orc
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import Reads, empty_filters, graft_filters, watch_reads
-from tests.support.files import filter_offset, write, write_groups
+from tests.support.core import empty_filters, graft_filters
+from tests.support.files import write
 from tests.support.layout import insert_filters
 
 EVEN = list(range(0, 100, 2))
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> Reads:
-    return watch_reads(monkeypatch)
-
-
-def large(path: Path, groups: int = 4) -> str:
-    """Row groups of even numbers with overlapping bounds, and filters of 1 MiB each as parquet-java writes them."""
-    rows = np.arange(groups * 100) * 2
-    table = pa.table({"x": np.random.default_rng(1).permutation(rows), "y": rows})
-    return graft_filters(write(path, table, rows_per_group=100), 2**20)
-
-
-def sections(path: str, groups: int = 4) -> list[tuple[int, int]]:
-    return [
-        (offset, offset + (length or 0)) for offset, length in (filter_offset(path, row_group=i) for i in range(groups))
-    ]
-
-
-@pytest.mark.parametrize(
-    "where",
-    [None, "y = 4", "x > 3", "x IS NOT NULL", "x <> 4", "x NOT IN (4, 6)", "NOT (x IN (2, 4))", "x < 9 OR y = 3"],
-)
-def test_predicates_without_equality_read_no_filter(where: str | None, tmp_path: Path, reads: Reads) -> None:
-    path = large(tmp_path / "x.parquet")
-    plan = bp.plan(path, where)
-    assert plan.requests == len(reads.of(path)) == 1
-    assert plan.bloom_bytes_read == 0
-    assert reads.of(path)[0][1] <= 16 * 1024, "the footer's guess, which is far smaller than one filter"
-
-
-def test_row_groups_excluded_by_statistics_read_no_filter(tmp_path: Path, reads: Reads) -> None:
-    path = write_groups(
-        tmp_path / "x.parquet", [{"x": list(range(0, 10_000, 2))}, {"x": list(range(20_000, 30_000, 2))}], ["x"]
-    )
-    first, second = sections(path, 2)
-    plan = bp.plan(path, "x = 20001")
-    assert plan.skipped == {"statistics": 1, "bloom": 1}
-    beyond_the_footer = reads.of(path)[1:]
-    assert beyond_the_footer
-    assert all(offset >= second[0] for offset, _ in beyond_the_footer)
-    assert sum(size for _, size in beyond_the_footer) == plan.bloom_bytes_read
-    reads.calls.clear()
-    assert bp.plan(path, "x = 15000").requests == 0
-    assert not reads.touching(path, *first)
 
 
 @pytest.mark.parametrize("size", [64, 4096, 2**20])
@@ -80,15 +33,6 @@ def test_empty_filter_over_values_is_unusable(size: int, tmp_path: Path, caplog:
     with pytest.raises(bp.FormatError, match="no bit"):
         bp.plan(path, "x = 31", on_filter_error="fail")
     assert bp.read_table(path, "x = 30").num_rows == 1
-
-
-def test_row_group_without_filter_is_kept(tmp_path: Path) -> None:
-    write(tmp_path / "with.parquet", {"x": EVEN * 2}, ["x"], rows_per_group=50)
-    write(tmp_path / "without.parquet", {"x": EVEN * 2}, rows_per_group=50)
-    plan = bp.plan(tmp_path, "x = 31")
-    assert plan.skipped == {"bloom": 2}
-    assert {Path(group.path).name for group in plan.kept_row_groups()} == {"without.parquet"}
-    assert plan.errors == ()
 
 
 @pytest.mark.parametrize("where", ["between", "before", "behind"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -53,15 +54,17 @@ def test_invalid_bounds_exclude_nothing(low: bytes, high: bytes, tmp_path: Path)
     assert bp.plan(path, bp.Eq("d", Decimal(2))).kept == 1  # not as many bytes as the column has
 
 
-def test_missing_null_count_excludes_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path / "x.parquet", {"x": [1, None], "n": pa.array([None, None], pa.int64())})
-
-    def forget(metadata: dict[int, Field]) -> None:
-        for column in (0, 1):
-            column_metadata(metadata, 0, column)[12].value.pop(3, None)
-
-    edit_footer(path, forget)
-    for where in ("x IS NULL", "n IS NULL", "n IS NOT NULL", "n = 1", "x <=> NULL"):
+@pytest.mark.parametrize(
+    "forget",
+    [lambda chunk: chunk[12].value.pop(3), lambda chunk: chunk.pop(5), lambda chunk: chunk.pop(12)],
+    ids=["null_count", "num_values", "statistics"],
+)
+def test_missing_counts_exclude_nothing(forget: Callable[[dict[int, Field]], Any], tmp_path: Path) -> None:
+    path = write(tmp_path / "x.parquet", {"x": [1, None], "n": pa.array([None, None], pa.int64()), "y": [3, 5]})
+    edit_footer(path, lambda metadata: [forget(column_metadata(metadata, 0, column)) for column in range(3)] and None)
+    for where in (
+        "x IS NULL", "x <=> NULL", "n IS NULL", "n IS NOT NULL", "n = 1", "y = 3", "y IS NOT NULL", "y > 3", "y <> 3",
+    ):  # fmt: skip
         assert bp.plan(path, where).kept == 1, where
 
 
