@@ -33,5 +33,7 @@ def assert_same(spark: SparkSession, path: Path | str | list[str], **options: An
     return ours
 
 
-def partitions(frame: DataFrame) -> int:
-    return int(frame.rdd.getNumPartitions())
+def rows_and_tasks(frame: DataFrame) -> tuple[list[str], int]:
+    """All rows as sorted texts, and the number of tasks, by one plan."""
+    rdd = frame.rdd
+    return texts(rdd.collect()), rdd.getNumPartitions()
