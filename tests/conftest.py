@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from tests.support.commands import Run
     from tests.support.kms_files import Clock
+    from tests.support.s3 import S3Server
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -61,6 +62,15 @@ def parquet_testing_dir() -> Path:
 def orc_examples_dir() -> Path:
     """The folder examples/ of apache/orc."""
     return _external_files("ORC_EXAMPLES_DIR", "orc-examples")
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[S3Server]:
+    """A local S3 server with an empty bucket."""
+    from tests.support.s3 import s3_server
+
+    with s3_server() as server:
+        yield server
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pyarrow.fs
 import pytest
@@ -18,7 +17,7 @@ from bloomparquet.planning.index.manifest import _digest
 from bloomparquet.planning.options import PlanOptions
 from bloomparquet.planning.planner import plan_dataset
 from tests.support.files import write
-from tests.support.s3 import S3Server, s3_server
+from tests.support.s3 import S3Server
 
 REMOTE = pyarrow.fs.SubTreeFileSystem("/", pyarrow.fs.LocalFileSystem())
 TIME = 1_700_000_000 * 10**9
@@ -66,12 +65,6 @@ def test_a_manifest_may_lie_about_the_sizes_of_a_segment(field: str, root: Path)
             forget_indexes()
             dataset = bp.Dataset.open(root, **options)
             assert plan_dataset(dataset, "x = 204", PlanOptions(cache=PlanCache())).kept == 1, lie
-
-
-@pytest.fixture(scope="module")
-def s3() -> Any:
-    with s3_server() as server:
-        yield server
 
 
 def test_each_reader_reads_by_its_own_credentials(s3: S3Server, root: Path, tmp_path: Path) -> None:

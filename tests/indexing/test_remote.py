@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from bloomparquet.planning.plan import ScanPlan
 from bloomparquet.planning.planner import plan_dataset
 from bloomparquet.storage.exact_reads import fill_views
 from tests.support.files import write
-from tests.support.s3 import S3Server, s3_server
+from tests.support.s3 import S3Server
 
 DIRECTORY = "_bloomparquet_index"
 
@@ -28,12 +28,6 @@ DIRECTORY = "_bloomparquet_index"
 def text(number: int) -> str:
     """All row groups have about the same range, so that filters decide."""
     return f"{number * 7919 % 1_000_003:07}"
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +19,12 @@ from bloomparquet.storage.files import ArrowStorage, FileInfo
 from bloomparquet.storage.staleness import require_same
 from tests.support import changes, files
 from tests.support.changes import KEPT, SKIPPED, WHERE
-from tests.support.s3 import S3Server, s3_server
+from tests.support.s3 import S3Server
 
 REMOTE = ArrowStorage(pyarrow.fs.LocalFileSystem(), "remote")
 ROWS = 300_000
 IDS = np.random.default_rng(1).integers(1, 1 << 40, ROWS)
 KEY = int(IDS[1000])
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
 
 
 def write(folder: Path, name: str, *, moved: bool) -> None:
@@ -46,20 +40,20 @@ def rows(dataset: bp.Dataset) -> int:
     return bp.read_table(dataset, f"id = {KEY}").num_rows
 
 
-def test_an_object_that_was_replaced_is_an_error(server: S3Server, tmp_path: Path) -> None:
+def test_an_object_that_was_replaced_is_an_error(s3: S3Server, tmp_path: Path) -> None:
     write(tmp_path / "old", "x.parquet", moved=False)
     write(tmp_path / "new", "x.parquet", moved=True)
-    server.upload(tmp_path / "old", "t")
-    dataset = bp.Dataset.open("bucket/t", filesystem=server.filesystem)
+    s3.upload(tmp_path / "old", "t")
+    dataset = bp.Dataset.open("bucket/t", filesystem=s3.filesystem)
     assert bp.plan(dataset, f"id = {KEY + 1}").kept == 0, "the plans know where the filter was"
-    del server.requests[:]
+    del s3.requests[:]
     assert bp.plan(dataset, f"id = {KEY}").kept == 1
-    assert [method for method, _ in server.requests] == ["HEAD", "GET"], "no request more"
+    assert [method for method, _ in s3.requests] == ["HEAD", "GET"], "no request more"
     time.sleep(1.1)  # S3 reports seconds
-    server.upload(tmp_path / "new", "t")
+    s3.upload(tmp_path / "new", "t")
     with pytest.raises(FileChangedError, match="the file changed since it was listed"):
         rows(dataset)
-    assert rows(bp.Dataset.open("bucket/t", filesystem=server.filesystem)) == 1
+    assert rows(bp.Dataset.open("bucket/t", filesystem=s3.filesystem)) == 1
 
 
 def test_a_file_system_that_reports_only_sizes(tmp_path: Path) -> None:

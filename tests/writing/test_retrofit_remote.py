@@ -19,7 +19,6 @@ from bloomparquet.storage.open import open_storage
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
 from tests.support.layout import assert_only_filters_changed
-from tests.support.s3 import S3Server, s3_server
 from tests.support.stored import assert_filters_hold_all
 
 TABLE = pa.table({"a": np.arange(2_000), "b": [f"text {i}" for i in range(2_000)]})
@@ -50,12 +49,6 @@ class RemoteDirectory:
         listed = self.arrow.get_file_info(pyarrow.fs.FileSelector(self.root, recursive=True))
         below = len(self.root.strip("/")) + 1
         return sorted(each.path.strip("/")[below:] for each in listed if each.is_file)
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[S3Server]:
-    with s3_server() as server:
-        yield server
 
 
 @pytest.fixture(params=["memory", "s3"])
