@@ -250,11 +250,13 @@ def test_unknown_clocks_give_no_evidence(
     assert point(column, value, zone=zone, writers=writers) is None
 
 
-def test_the_oldest_timestamps_are_known() -> None:
+def test_the_oldest_timestamps_and_dates_are_known() -> None:
     for column in (CLOCK, INSTANT):
         assert encode(column, [dt.datetime(1900, 1, 2)]) is not None
         assert point(column, dt.datetime(1900, 1, 2)) is not None
     assert encode(CLOCK, [dt.datetime(1970, 1, 2)], UTC, ["Europe/Berlin"]) is not None
+    assert encode(DATE, [dt.date(1582, 10, 26), dt.date(2000, 1, 1)]) is not None
+    assert encode(DATE, [dt.date(1582, 10, 25), dt.date(2000, 1, 1)]) is None
 
 
 def test_only_lossless_reader_types_are_trusted() -> None:

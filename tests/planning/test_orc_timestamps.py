@@ -11,21 +11,10 @@ import pytest
 
 import bloomparquet as bp
 from bloomparquet.orc.schema import Kind
-from tests.support.orc_forged import bounds, kept_row_groups, longs, millis, with_filters, with_statistics
+from tests.support.orc_forged import kept_row_groups, longs, millis, with_filters, with_statistics
 from tests.support.orc_rewriting import drop_statistics, rewrite, write
 
 UTC = dt.timezone.utc
-
-
-def test_old_dates_are_in_an_unknown_calendar(tmp_path: Path) -> None:
-    path = with_filters(tmp_path / "x.orc", Kind.DATE, longs(0))
-    for text in ("1582-10-25", "1582-10-14", "1500-01-01", "0001-01-01"):
-        assert kept_row_groups(bp.plan(path, f"c0 = DATE '{text}'")) == 1
-        assert kept_row_groups(bp.plan(path, f"c0 IN (DATE '{text}', DATE '2000-01-01')")) == 1
-    assert kept_row_groups(bp.plan(path, "c0 = DATE '1582-10-26'")) == 0
-    other = with_statistics(tmp_path / "y.orc", Kind.DATE, bounds(-141_416, 0, "date"))
-    assert bp.plan(other, "c0 <= DATE '1582-10-25'").kept == bp.plan(other, "c0 > DATE '1582-10-25'").kept == 1
-    assert bp.plan(other, "c0 > DATE '1970-01-01'").kept == 0
 
 
 BERLIN, KOLKATA = "Europe/Berlin", "Asia/Kolkata"
@@ -121,12 +110,6 @@ def test_a_value_read_back_a_second_later_is_kept(tmp_path: Path, kind: int) -> 
             value = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=micros)
             assert kept_row_groups(bp.plan(file, bp.Eq("c0", value))) == count
             assert kept_row_groups(bp.plan(file, bp.GtEq("c0", value))) == count
-
-
-def test_timestamps_before_1900_are_never_excluded(tmp_path: Path) -> None:
-    path = with_filters(tmp_path / "x.orc", Kind.TIMESTAMP, longs(0))
-    assert kept_row_groups(bp.plan(path, bp.Eq("c0", dt.datetime(1899, 12, 31)))) == 1
-    assert kept_row_groups(bp.plan(path, bp.Eq("c0", dt.datetime(1900, 1, 2)))) == 0
 
 
 @pytest.mark.parametrize("nanos", [-315_619_200_000_001_500, 1_700_000_000_000_001_500])
