@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -214,37 +214,28 @@ def test_a_mistake_is_one_line_and_changes_nothing(run: Run, events: Path, argum
     assert contents(events) == before
 
 
-def in_terminal(command: list[str]) -> tuple[str, str]:
-    """The output of a command on stdout, and on a stderr that is a terminal."""
+def in_terminal(command: list[str], out: Path) -> str:
+    """What a command with its stdout in the file `out` prints on a stderr that is a terminal."""
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+    with out.open("wb") as stdout:
+        process = subprocess.Popen(command, stdout=stdout, stderr=theirs, env={**os.environ, "TERM": "xterm"})
     os.close(theirs)
     shown = b""
-    assert process.stdout is not None
-    streams, out = {ours, process.stdout.fileno()}, b""
-    while streams:
-        for stream in select.select(list(streams), [], [])[0]:
-            try:
-                data = os.read(stream, 65536)
-            except OSError:  # the end of a terminal
-                data = b""
-            if not data:
-                streams.discard(stream)
-            elif stream == ours:
-                shown += data
-            else:
-                out += data
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while data := os.read(ours, 65536):
+            shown += data
     process.wait()
     os.close(ours)
-    process.stdout.close()
-    return out.decode(), shown.decode()
+    return shown.decode()
 
 
-def test_a_progress_bar_is_only_on_a_terminal_stderr(run: Run, events: Path) -> None:
+def test_a_progress_bar_is_only_on_a_terminal_stderr(run: Run, events: Path, tmp_path: Path) -> None:
     (events / "day=2026-03-00 x" / "a.parquet").write_bytes(b"PAR1" + bytes(100))
     command = ["add", str(events), "--columns", "id"]
-    out, shown = in_terminal([sys.executable, "-m", "bloomparquet.cli.main", *command, "--dry-run", "--json"])
-    assert [json.loads(line)["action"] for line in out.splitlines()] == ["added", "failed", *["added"] * 3]
+    program, out = [sys.executable, "-m", "bloomparquet.cli.main"], tmp_path / "out"
+    shown = in_terminal([*program, *command, "--dry-run", "--json"], out)
+    actions = [json.loads(line)["action"] for line in out.read_text().splitlines()]
+    assert actions == ["added", "failed", *["added"] * 3]
     assert "5 of 5 files" in shown
     assert "error: " in shown
     done = run(*command)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -71,31 +70,13 @@ def assert_no_leftovers(root: Path) -> None:
     assert len(os.listdir(root / DIRECTORY)) == bp.read_index_info(root).segments + 1
 
 
-def build(root: Path) -> None:
-    bp.build_index(root)
-
-
-def refresh(root: Path) -> None:
-    bp.refresh_index(root)
-
-
-def drop(root: Path) -> None:
-    bp.drop_index(root)
-
-
-CHANGES: dict[str, tuple[Callable[[Path], None], int, int]] = {
-    "first build": (build, 0, 3),
-    "build": (build, 3, 4),
-    "refresh": (refresh, 3, 4),
-    "drop": (drop, 3, 0),
-}
-
-
-@pytest.mark.parametrize("name", CHANGES)
-def test_killed_at_every_system_call(root: Path, name: str) -> None:
-    change, before, after = CHANGES[name]
+@pytest.mark.parametrize(
+    ("change", "before", "after"),
+    [(bp.build_index, 0, 3), (bp.build_index, 3, 4), (bp.refresh_index, 3, 4), (bp.drop_index, 3, 0)],
+)
+def test_killed_at_every_system_call(root: Path, change: Any, before: int, after: int) -> None:
     if before:
-        build(root)
+        bp.build_index(root)
     if after > 3:
         write_file(root, 3)
     assert indexed_files(root) == before
@@ -123,12 +104,12 @@ def test_killed_at_every_system_call(root: Path, name: str) -> None:
 
 
 def test_second_build_is_refused_while_one_runs(root: Path) -> None:
-    build(root)
+    bp.build_index(root)
     write_file(root, 3)
     refused = []
 
     def others(done: int, total: int) -> None:
-        for change in (build, refresh, drop):
+        for change in (bp.build_index, bp.refresh_index, bp.drop_index):
             with pytest.raises(bp.FileBusyError, match="another process is building") as error:
                 change(root)
             refused.append(error)
@@ -152,12 +133,12 @@ def test_failed_build_leaves_the_index_and_no_segments(root: Path) -> None:
             bp.build_index(root, ["unknown"])
         assert indexed_files(root) == expected
         assert (root / DIRECTORY).exists() is bool(expected)
-        build(root)
+        bp.build_index(root)
         assert_no_leftovers(root)
 
 
 def test_segments_that_are_gone_are_not_committed(root: Path) -> None:
-    build(root)
+    bp.build_index(root)
     before = set(os.listdir(root / DIRECTORY))
 
     def remove(done: int, total: int) -> None:

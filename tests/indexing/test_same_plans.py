@@ -31,11 +31,6 @@ from tests.support.index import assert_same_plans, index_files, outcome, plan_by
 EVENS = {"x": list(range(0, 400, 2)), "y": [f"v{i}" for i in range(200)]}
 
 
-def unusable(path: Path) -> str:
-    """A file whose second filter has a wrong length in the footer."""
-    return set_filter_location(write(path, EVENS, ["x"], rows_per_group=50), length=7, row_group=1)
-
-
 def without_some_filters(path: Path) -> str:
     write(path, EVENS, ["x", "y"], rows_per_group=50)
 
@@ -52,17 +47,9 @@ def only_nulls(path: Path) -> str:
     return write_groups(path, [{"x": pa.array([2, 4, 6])}, nulls, {"x": pa.array([7, 9])}], ["x"])
 
 
-def empty_over_values(path: Path) -> str:
-    return empty_filters(write(path, EVENS, ["x"], rows_per_group=50))
-
-
 def row_groups_without_rows(path: Path) -> str:
     empty = pa.table({"x": pa.array([], pa.int64())})
     return write_groups(path, [empty, {"x": pa.array([2, 4])}, empty, {"x": pa.array([6])}, empty], ["x"])
-
-
-def without_row_groups(path: Path) -> str:
-    return write(path, {"x": pa.array([], pa.int64())}, ["x"])
 
 
 def undecryptable_chunk(path: Path) -> str:
@@ -81,12 +68,14 @@ def of_blocks(path: Path, blocks: int) -> str:
 
 
 FILES = {
-    "unusable filter": unusable,
+    "wrong length of a filter in the footer": lambda path: set_filter_location(
+        write(path, EVENS, ["x"], rows_per_group=50), length=7, row_group=1
+    ),
     "some filters missing": without_some_filters,
     "only nulls": only_nulls,
-    "empty filters over values": empty_over_values,
+    "empty filters over values": lambda path: empty_filters(write(path, EVENS, ["x"], rows_per_group=50)),
     "row groups without rows": row_groups_without_rows,
-    "no row groups": without_row_groups,
+    "no row groups": lambda path: write(path, {"x": pa.array([], pa.int64())}, ["x"]),
     "undecryptable chunk": undecryptable_chunk,
     **{f"{n} blocks": (lambda path, n=n: of_blocks(path, n)) for n in (1, 3, 6, 64, 100, 1000)},
 }

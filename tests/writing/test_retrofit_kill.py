@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +16,7 @@ from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
 from tests.support.core import graft_filters
 from tests.support.kill import every_point, killed_at
 
-
-def add(path: str) -> None:
-    add_filters(path, bloom=["a", "b"])
-
-
-def add_to(path: str) -> None:
-    add_filters(path, path + ".new", bloom=["a", "b"])
-
-
-def shrink(path: str) -> None:
-    shrink_filters(path)
+add = partial(add_filters, bloom=["a", "b"])
 
 
 def write(path: Path, rows: int) -> str:
@@ -34,9 +25,6 @@ def write(path: Path, rows: int) -> str:
         write_page_index=True,
     )  # fmt: skip
     return graft_filters(str(path), 1 << 18)
-
-
-CHANGES = {"add": add, "shrink": shrink}
 
 
 def before_and_after(path: str, change: Any) -> tuple[bytes, bytes]:
@@ -60,9 +48,8 @@ def assert_old_or_new(path: str, old: bytes, new: bytes, change: Any) -> bool:
     return content == old
 
 
-@pytest.mark.parametrize("name", CHANGES)
-def test_killed_at_every_system_call(tmp_path: Path, name: str) -> None:
-    change = CHANGES[name]
+@pytest.mark.parametrize("change", [add, shrink_filters], ids=["add", "shrink"])
+def test_killed_at_every_system_call(tmp_path: Path, change: Any) -> None:
     path = write(tmp_path / "a.parquet", 400)
     old, new = before_and_after(path, change)
     points = list(every_point(change, path))
@@ -79,13 +66,13 @@ def test_killed_at_every_system_call(tmp_path: Path, name: str) -> None:
 def test_killed_at_every_system_call_of_a_copy(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 400)
     old, target = Path(path).read_bytes(), Path(path + ".new")
-    points = list(every_point(add_to, path))
+    points = list(every_point(add, path, str(target)))
     new = target.read_bytes()
     for point in points:
         target.unlink(missing_ok=True)
-        killed_at(point, add_to, path)
+        killed_at(point, add, path, str(target))
         assert not target.exists() or target.read_bytes() == new
-        add_to(path)
+        add(path, target)
         assert target.read_bytes() == new
         assert Path(path).read_bytes() == old
         assert sorted(os.listdir(tmp_path)) == ["a.parquet", "a.parquet.new"]
