@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import bloomparquet as bp
-from tests.support.core import empty_filters, graft_filters, set_filter_location, watch_reads
+from tests.support.core import empty_filters, set_filter_location
 from tests.support.files import filter_offset, patch, write, write_groups
 
 
@@ -91,12 +91,3 @@ def test_an_empty_filter_is_shown_as_empty(tmp_path: Path) -> None:
     (row,) = bp.inspect(path).to_pylist()
     assert row["bits_set"] == 0
     assert row["estimated_ndv"] == 0
-
-
-def test_a_probe_reads_blocks_and_not_bitsets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_groups(tmp_path / "x.parquet", [{"x": list(range(i, 4000, 4))} for i in range(4)], ["x"])
-    graft_filters(path, 1 << 20)
-    reads = watch_reads(monkeypatch)
-    verdicts = [answer.verdict for answer in bp.probe(path, column="x", value=3)]
-    assert verdicts[3] is bp.Verdict.MIGHT_MATCH
-    assert sum(size for _, size in reads.of(path)) < 100_000  # of 4 MiB of filters
