@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 import bloomparquet as bp
 from bloomparquet.cli import render, terminal
 from bloomparquet.cli.main import main
 from tests.support import files
+from tests.support.advice import printed
 from tests.support.commands import Run
 
 
@@ -32,9 +32,7 @@ def test_inspect_fits_a_terminal_of_80_columns(tmp_path: Path) -> None:
         field = filters.schema.field(column)
         at = filters.schema.get_field_index(column)
         filters = filters.set_column(at, field, pa.array([value] * 4, field.type))
-    out = io.StringIO()
-    Console(file=out, width=80).print(render.filters_report(filters, width=80))
-    lines = out.getvalue().split("\n\n")[1].splitlines()
+    lines = printed(render.filters_report(filters, width=80), 80).split("\n\n")[1].splitlines()
     assert lines[1].split() == ["file", "group", "column", "rows", "bytes", "NDV", "FPP"]
     assert sum(line.endswith(" %") for line in lines) == 4
     assert "".join(line[:16].split()[0] for line in lines[2:6]) == f"k=0/{name}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_report
@@ -24,7 +22,7 @@ from bloomparquet.storage.files import ReadCount
 from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise, right_sizes
 from bloomparquet.writing.retrofit.retrofit import add_filters, shrink_filters
-from tests.support.advice import by_column, only
+from tests.support.advice import by_column, only, printed
 from tests.support.core import graft_filters, set_filter_location, watch_reads
 from tests.support.files import write
 
@@ -245,16 +243,10 @@ def test_followed_advice_becomes_keep(table: str, advised: dict[str, dict[str, A
     assert only(oversized)["filter_bytes_now"] == pytest.approx(needed, rel=0.3)
 
 
-def report_lines(answer: pa.Table, width: int) -> list[str]:
-    out = io.StringIO()
-    Console(file=out, width=width).print(advice_report(answer))
-    return out.getvalue().splitlines()
-
-
 @pytest.mark.parametrize("width", [80, 120, 400])
 def test_the_report_fits_the_terminal_and_has_reasons(width: int, table: str) -> None:
     answer = advise(table)
-    lines = report_lines(answer, width)
+    lines = printed(advice_report(answer), width).splitlines()
     assert max(map(len, lines)) <= width
     text = " ".join(" ".join(lines).split())
     for row in answer.to_pylist():

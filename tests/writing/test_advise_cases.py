@@ -3,7 +3,6 @@ it says about page indexes, row groups and codecs."""
 
 from __future__ import annotations
 
-import io
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands, advice_report
@@ -26,7 +24,7 @@ from bloomparquet.writing.advice import advise as advice
 from bloomparquet.writing.advice.advise import advise
 from bloomparquet.writing.advice.columns import table_columns
 from bloomparquet.writing.advice.sampling import take_samples
-from tests.support.advice import by_column, only
+from tests.support.advice import by_column, only, printed
 from tests.support.core import (
     BLOOM_LENGTH,
     BLOOM_OFFSET,
@@ -194,14 +192,8 @@ def write_keys(path: Path, **options: Any) -> str:
     return str(path)
 
 
-def shown(report: Any) -> str:
-    out = io.StringIO()
-    Console(file=out, width=400).print(report)
-    return out.getvalue()
-
-
 def lines(advice: pa.Table, start: str) -> list[str]:
-    return [line for line in shown(advice_report(advice)).splitlines() if line.startswith(start)]
+    return [line for line in printed(advice_report(advice)).splitlines() if line.startswith(start)]
 
 
 def with_rows(advice: pa.Table, rows: int) -> pa.Table:
@@ -218,8 +210,8 @@ def test_page_indexes_are_counted(tmp_path: Path, indexes: tuple[bool, bool], wo
     assert advice["page_indexes"].to_pylist() == [6 * sum(indexes)] * 2
     by_file = {Path(row["file"]).name: row["page_index"] for row in filters.to_pylist()}
     assert by_file == {f"{i}.parquet": has_index for i, has_index in enumerate(indexes)}
-    assert f"page index: {word}" in shown(advice_report(advice))
-    assert f"page index: {word}" in shown(filters_report(filters, width=400))
+    assert f"page index: {word}" in printed(advice_report(advice))
+    assert f"page index: {word}" in printed(filters_report(filters, width=400))
 
 
 def test_encrypted_files_tell_the_page_index_without_column_keys(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -10,14 +9,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 import bloomparquet as bp
 from bloomparquet.cli.advice import advice_commands, advice_report
 from bloomparquet.parquet.bloom_filter.sizes import TOLERANCE, expected_fpp
 from bloomparquet.writing.advice.advise import advise, false_row_groups_of
 from bloomparquet.writing.filters.spec import MAX_AUTO_FPP, MIN_AUTO_FPP, auto_fpp
-from tests.support.advice import only
+from tests.support.advice import only, printed
 from tests.support.files import write
 
 FILES, LOOKUPS = 4, 300
@@ -145,14 +143,14 @@ def test_advice_for_a_large_table_is_its_auto_fpp(tmp_path: Path) -> None:
     assert row["false_row_groups_now"] == pytest.approx(sum(fpps), rel=0.3)  # 16 of 600 filters are in the sample
     assert SMALLEST_SHARE <= row["false_row_groups"] <= TOLERANCE
 
-    answer, out = advise(path), io.StringIO()
-    Console(file=out, width=80).print(advice_report(answer))
-    lines = [" ".join(line.split()) for line in out.getvalue().splitlines()]
+    answer = advise(path)
+    shown = printed(advice_report(answer), 80).splitlines()
+    lines = [" ".join(line.split()) for line in shown]
     assert "column now with FPP 0.0017" in lines
     assert row["false_row_groups"] < 0.1
     assert f"x {row['false_row_groups_now']:.0f} under 0.1" in lines
     assert "--fpp auto is 0.0017 here: about 1 of 600 row groups." in lines
-    assert max(map(len, out.getvalue().splitlines())) <= 80
+    assert max(map(len, shown)) <= 80
     assert advice_commands(answer, "t") == ["bloomparquet add t --columns x --replace"]
 
     fixed = only(path, fpp=0.01)
