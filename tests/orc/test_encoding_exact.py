@@ -131,7 +131,6 @@ def test_zero_has_two_hashes_and_other_kinds_are_errors() -> None:
 
 def stamps(encoded: Encoded) -> list[tuple[int, int]]:
     """The pairs of clock reading in milliseconds, and hash."""
-    assert encoded.hashes is not None
     assert all(key % 10**6 == 0 for key in encoded.keys)
     return sorted(zip((key // 10**6 for key in encoded.keys.tolist()), encoded.hashes.tolist(), strict=True))
 

@@ -49,7 +49,6 @@ def test_both_kinds_of_streams_are_read(tmp_path: Path, utf8: bool) -> None:
         forge(tmp_path / "f", {(ROW_INDEX, 1): row_index(), (kind, 1): filters(filled(1, 2), utf8=utf8)})
     )
     filters_read = file.filters("c0")
-    assert filters_read is not None
     (stripe,) = file.stripes
     assert (stripe.filter_kind(1), stripe.bloom_encoding(1), len(filters_read)) == (kind, 1, 1)
     assert filters_read[0].check(hash_longs(np.array([1, 2, 3]))).tolist() == [True, True, False]

@@ -171,8 +171,6 @@ def test_the_bytes_that_the_column_stores_are_hashed(
         seconds = SINCE_1970 - 9 * 3600
         stored = [struct.pack("<q", seconds % 86_400 * 10**9 + 1000) + int96(seconds)[8:]]
     encoded = encode_values(column, [value], SPARK, "Asia/Tokyo")
-    assert encoded is not None
-    assert encoded.hashes is not None
     assert len(encoded.keys) == len(stored)
     assert encoded.hashes.tolist() == [xxhash.xxh64_intdigest(raw) for raw in stored]
 
@@ -180,15 +178,12 @@ def test_the_bytes_that_the_column_stores_are_hashed(
 def test_hashes_are_in_the_order_of_the_keys() -> None:
     values = [SECOND + dt.timedelta(seconds=i) for i in (3, 1, 2, 1)]
     encoded = encode_values(INT96, values, SPARK, "UTC")
-    assert encoded is not None
     assert encoded.keys.tolist() == [(SINCE_1970 + i) * 10**9 for i in (1, 2, 3)]
-    assert encoded.hashes is not None
     assert encoded.hashes.tolist() == [xxhash.xxh64_intdigest(int96(SINCE_1970 + i)) for i in (1, 2, 3)]
 
 
 def test_booleans_have_keys_but_no_hashes() -> None:
     encoded = encode_values(leaf("BOOLEAN"), [True, False], SPARK, None)
-    assert encoded is not None
     assert (encoded.keys.tolist(), encoded.hashes) == ([0, 1], None)
 
 
@@ -313,15 +308,12 @@ def test_only_a_nan_count_of_zero_says_that_there_is_none() -> None:
     chunks = ChunkColumns.unknown(4)
     chunks.lower, chunks.upper = [one] * 4, [one] * 4
     uncounted = bounds_of(leaf("DOUBLE"), SPARK, chunks)
-    assert uncounted is not None
     assert uncounted.without_nan is None
     assert uncounted.may_hold_nan.tolist() == [True] * 4
     chunks.nans[:] = [0, 1, -1, -2]
     counted = bounds_of(leaf("DOUBLE"), SPARK, chunks)
-    assert counted is not None
     assert counted.may_hold_nan.tolist() == [False, True, True, True]
     of_integers = bounds_of(leaf("INT64"), SPARK, chunks)
-    assert of_integers is not None
     assert of_integers.without_nan is None
 
 
@@ -337,7 +329,6 @@ def test_a_file_may_mix_old_and_new_bounds() -> None:
     chunks.lower, chunks.upper = [b"a", b"a"], [b"b", b"b"]
     chunks.deprecated[0] = True
     decoded = bounds_of(TEXT, SPARK, chunks)
-    assert decoded is not None
     assert decoded.known.tolist() == [False, True]
 
 

@@ -96,7 +96,6 @@ def test_flipped_bits_in_headers_give_no_other_rows(sound: Path, tmp_path: Path)
 
     def headers(column: int) -> list[tuple[int, int]]:
         pages = find_column(footer, 0, column, read)
-        assert pages is not None
         starts = [start for chunk in pages.chunks for start in chunk.start.tolist()]
         starts += [chunk.dictionary[0] for chunk in pages.chunks if chunk.dictionary]
         return [(start, read_struct(read(start, start + 1_000), PageHeader)[1] + start) for start in starts]
@@ -205,10 +204,8 @@ def test_empty_pages_are_left_out(version: int, empty: list[int]) -> None:
     data, raw = forged(pages, 30)
     read = memoryview(data)
     column = find_column(parse_footer(raw), 0, 0, lambda start, end: read[start:end])
-    assert column is not None
     for rows in ([0], [10], [29], [9, 10], [0, 19], [10, 25]):
         values = read_rows(column, np.array(rows), lambda start, end: read[start:end])
-        assert values is not None
         assert values.to_pylist() == rows
 
 
@@ -253,7 +250,6 @@ def test_a_page_of_lists_must_have_as_many_rows_as_it_claims(tmp_path: Path) -> 
     )  # fmt: skip
     data, footer = bytearray(path.read_bytes()), footer_of(path)
     pages = find_column(footer, 0, 0, reader_of(path))
-    assert pages is not None
     for page_number, claimed in [(1, 26), (2, 24)]:
         start = int(pages.chunks[0].start[page_number])
         header, end = read_struct(bytes(data), PageHeader, start)
@@ -262,7 +258,6 @@ def test_a_page_of_lists_must_have_as_many_rows_as_it_claims(tmp_path: Path) -> 
         data[start:end] = write_struct(header)
     path.write_bytes(data)
     column = find_column(footer, 0, 0, reader_of(path))
-    assert column is not None
     assert column.chunks[0].first_row[:4].tolist() == [0, 25, 51, 75]
     with pytest.raises(bp.FormatError, match="the pages have 25 rows; expected 24"):
         read_rows(column, np.array([60]), reader_of(path))

@@ -108,9 +108,7 @@ def test_fields_keep_their_metadata_and_ids(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": base["few"], "s": struct}), path, use_dictionary=False, **MANY_PAGES)
     footer, read = footer_of(path), reader_of(path)
     pages = find_column(footer, 0, 1, read)
-    assert pages is not None
     values = read_rows(pages, np.array([9]), read)
-    assert values is not None
     expected = pq.ParquetFile(path).read_row_group(0).schema.field("s").type
     assert values.type.field(0).equals(expected.field(0), check_metadata=True)
 
@@ -129,13 +127,10 @@ def test_the_dictionary_is_read_only_for_pages_that_use_it(tmp_path: Path) -> No
     log: list[tuple[int, int]] = []
     footer, read = footer_of(path), reader_of(path, log)
     pages = find_column(footer, 0, 0, read)
-    assert pages is not None
     dictionary = pages.chunks[0].dictionary
-    assert dictionary is not None
     for row, uses_it in [(0, True), (3_999, False)]:
         log.clear()
         values = read_rows(pages, np.array([row]), read)
-        assert values is not None
         assert values.to_pylist() == [f"text {row}"]
         assert (dictionary in log) is uses_it
 
@@ -145,10 +140,8 @@ def test_most_pages_are_read_whole(tmp_path: Path) -> None:
     pq.write_table(flat_table(4_000).select(["int64"]), path, use_dictionary=False, **MANY_PAGES)
     footer, read = footer_of(path), reader_of(path)
     pages = find_column(footer, 0, 0, read)
-    assert pages is not None
     assert read_rows(pages, np.arange(4_000), read) is None
     half = read_rows(pages, np.arange(2_000), read)
-    assert half is not None
     assert len(half) == 2_000
 
 
@@ -158,9 +151,7 @@ def test_values_of_a_dictionary_have_the_type_of_the_column(kind: pa.DataType, t
     values = pa.array([None, "1", "2.50"] * 20_000).cast(kind)
     pq.write_table(pa.table({"a.b": values, "n": [1] * len(values)}), path)
     pages, read = find_column(footer_of(path), 0, 0, reader_of(path)), reader_of(path)
-    assert pages is not None
     rows = read_rows(pages, np.array([0, 1, 2_999]), read)
-    assert rows is not None
     assert rows.type == kind
     assert rows.to_pylist() == [values[i].as_py() for i in (0, 1, 2_999)]
 
@@ -171,6 +162,5 @@ def test_the_index_spares_the_headers(tmp_path: Path, options: dict[str, Any]) -
     pq.write_table(flat_table(4_000).select(["text"]), path, use_dictionary=False, **MANY_PAGES, **options)
     log: list[tuple[int, int]] = []
     pages = find_column(footer_of(path), 0, 0, reader_of(path, log), by_index=True)
-    assert pages is not None
     assert (len(log) == 1) is bool(options)
     assert len(pages.chunks[0].start) > 10

@@ -147,7 +147,6 @@ def test_structs_that_differ_in_a_type_are_not_equal() -> None:
 def test_fields_are_read_and_set_by_name() -> None:
     metadata = ColumnMetaData(num_values=3, path_in_schema=[b"a"], statistics=Statistics(null_count=1))
     assert metadata.num_values == 3
-    assert metadata.statistics is not None
     assert metadata.statistics.null_count == 1
     assert metadata.bloom_filter_offset is None
     metadata.bloom_filter_offset = 7

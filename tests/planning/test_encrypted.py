@@ -195,8 +195,6 @@ def test_a_file_profile_holds_no_secrets(tmp_path: Path) -> None:
     bp.write_table(table, tmp_path / "b.parquet")
     storage = open_storage(str(tmp_path))[0]
     encrypted, plain = read_footers(storage, storage.list_files(str(tmp_path), recursive=False), ReadCount(), keys=KEYS)
-    assert encrypted is not None
-    assert plain is not None
     assert encrypted.profile.schema is plain.profile.schema
     assert encrypted.key_values["who"] == "nobody may know"
     for footer in (encrypted, plain):

@@ -98,7 +98,6 @@ def test_written_values_are_kept_and_most_others_skipped(roots: dict[str, Path],
         plan = bp.plan(roots[evidence], true_for(column, value, values[row - 1], n % 6))
         assert not plan.errors
         assert stripe_of(row) in kept(plan), (value, plan)
-        assert plan.row_group_counts is not None
         assert plan.row_group_counts.total == FILES * ROWS // STRIDE
         if n % 6 in (0, 2, 3, 5) and not (isinstance(value, float) and math.isnan(value)):
             held = sum(value in values[at : at + STRIDE] for at in range(0, len(values), STRIDE))
@@ -161,7 +160,6 @@ def test_every_shape_of_stripes_is_right(tmp_path: Path, stripe: int, stride: in
             plan = bp.plan(path, bp.Eq("x", values[row]))
             at = int(np.searchsorted(np.cumsum(stripes), row, "right"))
             assert ("x.orc", at) in kept(plan)
-            assert plan.row_group_counts is not None
             assert plan.row_group_counts.total == sum(-(-rows // stride) for rows in stripes)
             assert evidence == "filters" or plan.row_group_counts.kept <= plan.row_group_counts.total / 2 + 1
         drop_statistics(path)
@@ -174,7 +172,6 @@ def test_files_without_row_indexes_are_judged_by_their_stripes(tmp_path: Path, s
     for where, stripes, groups in (("x = 299", {0}, 1), ("x = 300", {1}, 1), ("x > 600", set(), 0), ("y = 1", {1}, 1)):
         plan = bp.plan(path, where)
         assert {index for _, index in kept(plan)} == stripes
-        assert plan.row_group_counts is not None
         assert plan.row_group_counts[:2] == ((6, groups * 3) if stride else (2, groups))
         assert not plan.errors
 
@@ -241,7 +238,6 @@ def test_a_list_of_values_answers_like_single_values(tmp_path: Path, number: int
     for values in (absent, np.append(absent, 1798), np.insert(absent, 0, 0)):
         held = [bool(each.check(hash_longs(values)).any()) for each in filters]
         plan = bp.plan(path, bp.In("x", values.tolist()))
-        assert plan.row_group_counts is not None
         assert plan.row_group_counts.kept == sum(held)
         assert {index for _, index in kept(plan)} == {i // 3 for i, each in enumerate(held) if each}
 
@@ -253,7 +249,6 @@ def test_bounds_of_a_stripe_serve_row_groups_that_have_none(tmp_path: Path) -> N
     drop_statistics(path, stripes=False)
     plan = bp.plan(path, "x = 700")
     assert kept(plan) == {("x.orc", 1)}
-    assert plan.row_group_counts is not None
     assert plan.row_group_counts.by_statistics == 3
     assert bp.plan(path, "x IS NULL").kept == 0
     assert kept(bp.plan(path, "d = 599")) == {("x.orc", 1)}
@@ -271,5 +266,4 @@ def test_a_row_group_without_statistics_is_kept(tmp_path: Path) -> None:
     rewrite(path, stream=gap, statistics=lambda _: b"")
     for value, count in ((50, 2), (150, 1), (250, 2), (999, 1)):
         plan = bp.plan(path, bp.Eq("x", value))
-        assert plan.row_group_counts is not None
         assert (plan.kept, plan.row_group_counts.kept) == (1, count)

@@ -170,7 +170,6 @@ def test_joined_bounds_are_unknown_where_a_piece_has_none(keys: list[Any]) -> No
     some = Bounds(lower, upper, np.array([True, False]), np.array([False, True]))
     at = [np.array([1, 0]), np.array([0, 3]), np.array([0])]
     joined = join_bounds([some, None, some], at)
-    assert joined is not None
     assert joined.known.tolist() == [False, True, False, False, True]
     assert (joined.lower[1], joined.upper[4], joined.lower.dtype) == (keys[0], keys[1], lower.dtype)
     assert joined.may_hold_nan.tolist() == [False, True, True, True, True]

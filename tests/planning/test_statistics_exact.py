@@ -156,9 +156,7 @@ def test_filters_are_asked_for_the_values_within_bounds(chunks: FakeChunks, lite
         assert verdicts.tolist() == chunks.expected(leaf).tolist()
         assert candidates.filters is FILTERS
         assert candidates.first.dtype == candidates.last.dtype == np.int64
-        assert chunks.bounds is not None
         encoded = chunks.encode(some, ZONE)
-        assert encoded is not None
         for i, (first, last) in enumerate(zip(candidates.first, candidates.last, strict=True)):
             low, high, known = chunks.bounds.lower[i], chunks.bounds.upper[i], chunks.bounds.known[i]
             inside = [k for k, key in enumerate(encoded.keys) if not known or low <= key <= high]
@@ -170,7 +168,6 @@ def test_not_in_excludes_constant_chunks(chunks: FakeChunks, literals: list[Any]
     for some in combinations(literals, 2):
         leaf = bp.NotIn("x", some)
         bounds = chunks.bounds
-        assert bounds is not None
         constant = bounds.known & (bounds.lower == bounds.upper)
         expected = np.where(constant, chunks.expected(leaf), chunks.expected(leaf, null_counts_only=True))
         assert judged(leaf, chunks)[0].tolist() == expected.tolist()

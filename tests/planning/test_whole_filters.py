@@ -54,7 +54,6 @@ def test_single_filters_are_read_whole() -> None:
         if not chunk.n_blocks:
             assert bits is None
             continue
-        assert bits is not None
         assert (bits.tobytes(), bits.dtype, bits.ndim) == (chunk.bloom.to_bytes(), np.uint8, 1)
     assert column.count.requests - before == len(column.storage.reads) == 7 + 2 + 1 - 1
 

@@ -27,7 +27,6 @@ NUMBERS = st.one_of(
 def test_keys_are_the_sorted_values_within_the_range(values: list[int]) -> None:
     low, high = INT32_RANGE
     keys = INT32.keys(values, None)
-    assert keys is not None
     assert keys.tolist() == sorted({value for value in values if low <= value <= high})
 
 
@@ -85,7 +84,6 @@ def test_points_are_exact(order: ValueOrder, value: Any, zone: str | None, point
         no_number = isinstance(value, float) and math.isnan(value) and order is not FLOAT
         assert keys is None if not no_number else keys is not None and len(keys) == 0
     else:
-        assert keys is not None
         assert keys.tolist() == ([] if point.side else [point.key])
 
 
@@ -109,6 +107,5 @@ def test_points_are_exact(order: ValueOrder, value: Any, zone: str | None, point
 )  # fmt: skip
 def test_keys_are_exact(order: ValueOrder, values: list[Any], keys: list[Any], dtype: Any) -> None:
     exact = order.keys(values, None)
-    assert exact is not None
     assert repr(exact.tolist()) == repr(keys)  # which tells -0.0 from 0.0
     assert exact.dtype == dtype

@@ -46,7 +46,6 @@ def insert_empty_pages(
     metadata = CompactReader(footer).read_struct(FileMetaData)
     chunk = metadata.row_groups[row_group].columns[leaf]
     fields = chunk.meta_data
-    assert fields is not None
     assert fields.codec == 0
     start = fields.dictionary_page_offset or fields.data_page_offset
     dictionary = data[start : fields.data_page_offset]
