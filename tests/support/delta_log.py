@@ -11,15 +11,15 @@ import time
 import uuid
 import zlib
 from collections.abc import Callable, Iterable
-from itertools import groupby
 from pathlib import Path
 from typing import Any
+
+from pyroaring import BitMap
 
 Action = dict[str, Any]
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _MAGIC = 1681511377
-_NO_RUNS = 12346  # the cookie of a 32-bit Roaring bitmap without run containers
 
 
 def actions(table: Path, kind: str) -> list[Action]:
@@ -40,7 +40,7 @@ def delete_rows(table: Path, path: str, positions: Iterable[int], *, inline: boo
     add = next(each for each in reversed(actions(table, "add")) if each["path"] == path)
     old = {key: add[key] for key in ("path", "partitionValues", "size", "deletionVector") if add.get(key) is not None}
     rows = sorted(set(positions))
-    descriptor = {**_write_bitmap(table, _bitmap(rows), inline), "cardinality": len(rows)}
+    descriptor = {**_write_bitmap(table, bitmap(rows), inline), "cardinality": len(rows)}
     commit(
         table,
         {"remove": {**old, "deletionTimestamp": int(time.time() * 1000), "dataChange": True}},
@@ -72,15 +72,10 @@ def z85(data: bytes) -> str:
     return "".join(_Z85[word // 85**power % 85] for word in words for power in (4, 3, 2, 1, 0))
 
 
-def _bitmap(rows: list[int]) -> bytes:
-    """A RoaringBitmapArray of array containers; each holds at most 4,096 of 65,536 positions."""
-    containers = [(key, [row & 0xFFFF for row in some]) for key, some in groupby(rows, lambda row: row >> 16)]
-    head = struct.pack("<IQI", _MAGIC, 1, 0)
-    head += struct.pack("<II", _NO_RUNS, len(containers))
-    head += b"".join(struct.pack("<HH", key, len(values) - 1) for key, values in containers)
-    offset = 8 + 8 * len(containers)
-    for _, values in containers:
-        assert len(values) <= 4096
-        head += struct.pack("<I", offset)
-        offset += 2 * len(values)
-    return head + b"".join(struct.pack(f"<{len(values)}H", *values) for _, values in containers)
+def bitmap(positions: Iterable[int]) -> bytes:
+    """A RoaringBitmapArray, which deletion vectors of Delta Lake and of Iceberg contain."""
+    by_key: dict[int, list[int]] = {}
+    for position in positions:
+        by_key.setdefault(position >> 32, []).append(position & 0xFFFFFFFF)
+    parts = b"".join(struct.pack("<I", key) + BitMap(by_key[key]).serialize() for key in sorted(by_key))
+    return struct.pack("<IQ", _MAGIC, len(by_key)) + parts

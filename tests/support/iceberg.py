@@ -36,9 +36,9 @@ from pyiceberg.table import StaticTable, Table, Transaction
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
 from pyiceberg.typedef import Record
-from pyroaring import BitMap
 
 import bloomparquet as bp
+from tests.support.delta_log import bitmap
 
 PATH_ID, POSITION_ID = 2147483546, 2147483545
 _numbers = itertools.count()
@@ -181,11 +181,7 @@ def add_deletion_vectors(table: Table, positions: Mapping[str, Sequence[int]], l
 
 def vector(positions: Sequence[int]) -> bytes:
     """A blob ``deletion-vector-v1``."""
-    by_key: dict[int, list[int]] = {}
-    for position in positions:
-        by_key.setdefault(position >> 32, []).append(position & 0xFFFFFFFF)
-    bitmaps = b"".join(struct.pack("<I", key) + BitMap(by_key[key]).serialize() for key in sorted(by_key))
-    content = b"\xd1\xd3\x39\x64" + struct.pack("<Q", len(by_key)) + bitmaps
+    content = bitmap(positions)
     return struct.pack(">I", len(content)) + content + struct.pack(">I", zlib.crc32(content))
 
 

@@ -163,11 +163,12 @@ def forge(
     footer: Callable[[Any], None] = lambda _: None,
     postscript: Callable[[Any], None] = lambda _: None,
     statistics: bytes = b"",
+    zone: str | None = None,
 ) -> Path:
     """An uncompressed file with one stripe without data and these index streams, by kind and column. The callables
-    change the messages before they are written. `statistics` is the Metadata message."""
+    change the messages before they are written. `statistics` is the Metadata message, `zone` the writer's time zone."""
     body = b"ORC" + b"".join(streams.values())
-    at_end = messages.StripeFooter()
+    at_end = messages.StripeFooter(writer_timezone=zone and zone.encode())
     for (kind, column), data in streams.items():
         at_end.streams.add(kind=kind, column=column, length=len(data))
     for _ in range(len(kinds) + 1):

@@ -64,12 +64,8 @@ def with_statistics(path: Path, kind: int, *groups: dict[str, Any], level: str =
     stripe.col_stats.add().CopyFrom(messages.ColumnStatistics(**every_group[0]))
     statistics = whole.SerializeToString() if level == "stripes" else b""
     streams = {(ROW_INDEX, 1): indexes.SerializeToString()}
-
-    def stripe_footer(message: Any) -> None:
-        message.writer_timezone = b"UTC"
-
-    return forge(path, streams, kinds=[kind], rows=10 * len(groups), footer=footer, statistics=statistics,
-                 stripe_footer=stripe_footer)  # fmt: skip
+    rows = 10 * len(groups)
+    return forge(path, streams, kinds=[kind], rows=rows, footer=footer, statistics=statistics, zone="UTC")
 
 
 def bounds(low: Any, high: Any, name: str = "int") -> dict[str, Any]:
@@ -83,11 +79,8 @@ def with_old_stream(path: Path, kind: int, hashes: Hashes) -> Path:
     def footer(tail: Any) -> None:
         tail.types[1].maximum_length, tail.types[1].precision, tail.types[1].scale = 5, 9, 2
 
-    def stripe_footer(end: Any) -> None:
-        end.writer_timezone = b"UTC"
-
     streams = {(BLOOM_FILTER, 1): bytes(old_index.SerializeToString())}
-    return forge(path, streams, kinds=[kind], footer=footer, stripe_footer=stripe_footer)
+    return forge(path, streams, kinds=[kind], footer=footer, zone="UTC")
 
 
 def filter_stream(*groups: Hashes) -> bytes:
@@ -106,8 +99,5 @@ def with_filters(path: Path, kind: int, *groups: Hashes, zone: str = "UTC", **at
             else:
                 setattr(message.types[1], key, value)
 
-    def stripe_footer(message: Any) -> None:
-        message.writer_timezone = zone.encode()
-
     streams = {(BLOOM_FILTER_UTF8, 1): filter_stream(*groups)}
-    return forge(path, streams, kinds=[kind], rows=10 * len(groups), footer=footer, stripe_footer=stripe_footer)
+    return forge(path, streams, kinds=[kind], rows=10 * len(groups), footer=footer, zone=zone)
