@@ -23,7 +23,6 @@ def decimal(precision: int | None, scale: int | None) -> SchemaNode:
 
 
 def times(kind: str, **details: Any) -> list[SchemaNode]:
-    """Milliseconds, microseconds, nanoseconds."""
     return [node("INT32" if (kind, unit) == ("TIME", "ms") else "INT64", kind, unit=unit, **details) for unit in UNITS]
 
 

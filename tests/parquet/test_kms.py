@@ -119,11 +119,6 @@ def test_a_denied_key_keeps_row_groups_and_is_requested_once(tmp_path: Path, clo
     assert kms.calls["unwrap", "of_ids"] == 2
 
 
-def last_connection(kms: Kms) -> tuple[str, str, str, dict[str, str]]:
-    """The configuration of the last client."""
-    return kms.connections[-1]
-
-
 def test_the_instance_is_the_configurations_or_the_footers(tmp_path: Path) -> None:
     kms = Kms()
     writer = Writer(kms, kms_instance_id="eu-1", kms_instance_url="https://kms.eu-1")
@@ -136,7 +131,7 @@ def test_the_instance_is_the_configurations_or_the_footers(tmp_path: Path) -> No
         options = {"cache_lifetime": timedelta(0), "read_kms_url": read_kms_url}
         keys = Keys.from_kms(pe.KmsConnectionConfig(**connection), kms.client, **options)
         assert bp.read_table(path, keys=keys).equals(TABLE)
-        return last_connection(kms)[:2]
+        return kms.connections[-1][:2]
 
     for path in paths:
         assert instance(path) == ("eu-1", "DEFAULT")
@@ -146,7 +141,7 @@ def test_the_instance_is_the_configurations_or_the_footers(tmp_path: Path) -> No
     unnamed = Writer(kms).write(TABLE, tmp_path / "default.parquet", configuration(COLUMNS))
     custom = {"custom_kms_conf": {"region": "x", "role": "y"}, "key_access_token": "t"}
     assert instance(unnamed, **custom) == ("DEFAULT", "DEFAULT")
-    assert last_connection(kms)[2:] == ("t", {"region": "x", "role": "y"})
+    assert kms.connections[-1][2:] == ("t", {"region": "x", "role": "y"})
 
 
 def test_column_key_metadata_names_no_instance(tmp_path: Path) -> None:
@@ -156,11 +151,8 @@ def test_column_key_metadata_names_no_instance(tmp_path: Path) -> None:
     metadata = json.dumps(new_material(KeyWrapper(None, kms.client, configuration()), "of_ids")).encode()
     with pytest.raises(EncryptionError, match="neither the file nor the configuration names the KMS instance"):
         unwrapper.column_key(("id",), metadata)
-    assert (
-        Keys.from_kms(pe.KmsConnectionConfig(kms_instance_id="x"), kms.client)
-        .for_file(LocalStorage(), path)
-        .column_key(("id",), metadata)
-    )
+    named = Keys.from_kms(pe.KmsConnectionConfig(kms_instance_id="x"), kms.client)
+    assert named.for_file(LocalStorage(), path).column_key(("id",), metadata)
 
 
 def test_a_refreshed_token_is_used(tmp_path: Path) -> None:
@@ -172,11 +164,11 @@ def test_a_refreshed_token_is_used(tmp_path: Path) -> None:
     before = hash(keys)
     bp.inspect(paths[0], keys=keys)
     bp.inspect(paths[1], keys=keys)
-    assert (last_connection(kms)[2], kms.unwrapped()) == ("first", 1)
+    assert (kms.connections[-1][2], kms.unwrapped()) == ("first", 1)
     config.refresh_key_access_token("second")
     bp.inspect(paths[2], keys=keys)
     # Keys that were unwrapped with one token are not reused with another.
-    assert (last_connection(kms)[2], kms.unwrapped()) == ("second", 2)
+    assert (kms.connections[-1][2], kms.unwrapped()) == ("second", 2)
     assert hash(keys) == before
 
 

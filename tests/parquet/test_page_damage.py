@@ -224,7 +224,6 @@ def test_pages_must_add_up(values: int, rows: int, message: str) -> None:
 
 
 def test_another_page_than_the_found_one_is_an_error() -> None:
-    """The file changed, or the index is wrong."""
     data, raw = forged([page(1, list(range(10)))] * 3, 30)
     column = find_column(parse_footer(raw), 0, 0, lambda start, end: data[start:end])
     assert column is not None

@@ -32,7 +32,6 @@ def keys(numbers: range) -> bp.In:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of filters in each question."""
     numbers: list[int] = []
     check = FilterStore.check
 

@@ -49,7 +49,6 @@ def in_order(value: float) -> tuple[bool, float]:
 
 
 def matching(compare: Callable[[Any, Any], bool], literal: float) -> list[int]:
-    """The rows that match."""
     return [i for i, x in enumerate(VALUES) if x is not None and compare(in_order(x), in_order(literal))]
 
 

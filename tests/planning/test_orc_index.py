@@ -172,7 +172,6 @@ def test_only_named_columns_are_indexed(tmp_path: Path) -> None:
 def test_damage_to_a_segment_changes_no_answer(
     tmp_path: Path, part: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The intact parts are used."""
     root = data_set(tmp_path / "data")
     bp.build_index(root)
     (segment,) = (root / "_bloomparquet_index").glob("*.segment")

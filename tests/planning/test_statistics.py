@@ -99,7 +99,6 @@ MAKERS = [bp.Eq, bp.NotEq, bp.EqNullSafe, bp.Lt, bp.LtEq, bp.Gt, bp.GtEq]
 def test_rows_are_equal_with_and_without_evidence(
     tmp_path_factory: pytest.TempPathFactory, name: str, data: st.DataObject
 ) -> None:
-    """For random row groups and predicates, `read_table` gives the rows that the row filter alone gives."""
     kind, values = COLUMNS[name]
     groups = data.draw(st.lists(st.lists(st.none() | values, min_size=1, max_size=4), min_size=1, max_size=4))
     leaves = [

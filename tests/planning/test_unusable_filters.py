@@ -30,7 +30,6 @@ def test_one_warning_for_each_file(caplog: pytest.LogCaptureFixture) -> None:
 
 @pytest.mark.parametrize("n_blocks", [SMALL, LARGE])
 def test_a_bitset_that_cannot_be_decrypted_keeps_its_row_group(n_blocks: int) -> None:
-    """The others of the column are still used."""
     column = Column([[Chunk(n_blocks, slice(0, 9), encrypted=True)] * 3])
     data = bytearray(column.storage.files["0.parquet"])
     data[column.offset[1] + column.length[1] - 1] ^= 1

@@ -37,7 +37,6 @@ def variant(kind: pa.DataType) -> pa.DataType:
 
 
 def fields(**kinds: pa.DataType) -> pa.DataType:
-    """The type of a shredded object."""
     return pa.struct([pa.field(name, residual_and(kind), False) for name, kind in kinds.items()])
 
 
@@ -69,7 +68,6 @@ def table(rows: list[Any], kind: pa.DataType) -> pa.Table:
 
 @pytest.fixture(scope="module", params=[True, False])
 def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """With and without filters."""
     file = tmp_path_factory.mktemp("variants") / "x.parquet"
     tables = [table(rows, variant(fields(a=pa.int64()))) for rows in GROUPS.values()]
     return write_groups(file, tables, [LEAF] if request.param else [])

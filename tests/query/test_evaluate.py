@@ -54,7 +54,6 @@ def _assert_mask(draws: st.DataObject, only: str | None) -> None:
 
 
 def _views(table: pa.Table) -> list[pa.Table]:
-    """`table` with views of strings and bytes, if it has such columns."""
     views = {pa.string(): pa.string_view(), pa.binary(): pa.binary_view()}
     fields = [field.with_type(views.get(field.type, field.type)) for field in table.schema]
     return [table.cast(pa.schema(fields))] if any(field.type in views.values() for field in fields) else []

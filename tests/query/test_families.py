@@ -91,9 +91,8 @@ def test_local_times_before_1970_are_uncertain_in_regions(zone: str, is_exact: b
     for value in (dt.datetime(1937, 7, 1), "1937-07-01 00:00:28"):
         assert (INSTANT.exact_values([value], zone) is not None) is is_exact
     assert INSTANT.exact_values([dt.datetime(1937, 7, 1, tzinfo=UTC)], zone) is not None
-    assert (
-        INSTANT.exact_values([None, dt.datetime(1970, 1, 1, 1)], zone) is not None
-    )  # in Amsterdam, 1970 begins in UTC
+    # In Amsterdam, 1970 begins in UTC.
+    assert INSTANT.exact_values([None, dt.datetime(1970, 1, 1, 1)], zone) is not None
     assert INSTANT.exact_values([dt.datetime(1971, 7, 1)], zone) is not None
 
 

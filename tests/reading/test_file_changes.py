@@ -74,7 +74,6 @@ def test_a_kept_file_changed_after_the_plan_is_an_error(
 def test_a_skipped_file_changed_later_gives_the_old_rows(
     path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A scan that planned before the change has the rows of its plan."""
     changes.write(path, SKIPPED, "a")
     changing_when_planned(monkeypatch, path, kind, SKIPPED)
     assert read(path.parent) == []
@@ -132,7 +131,6 @@ def test_a_file_changed_after_its_listing_is_an_error(path: Path, kind: str, fir
 
 
 def test_evidence_of_two_versions_is_an_error(path: Path) -> None:
-    """No plan is made of statistics and filters of two versions."""
     changes.write(path, SKIPPED, "a")
     listed = bp.Dataset.open(path)
     changes.change(path, "same size and time", SKIPPED)

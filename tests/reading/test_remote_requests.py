@@ -154,7 +154,6 @@ def test_many_small_filters_are_read_once(s3: S3Server) -> None:
 def test_a_file_replaced_at_any_request_gives_one_version(
     s3: S3Server, index: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows of one version, or an error: never fewer rows."""
     monkeypatch.setattr(s3, "delay", 0)
     path, key, ends = f"bucket/remote/{index}", 99_000, Counter[str]()
     versions = [table(np.arange(count), count) for count in (100_000, 101_000)]
