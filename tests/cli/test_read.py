@@ -8,6 +8,7 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+from unittest.mock import patch
 
 import pyarrow as pa
 import pyarrow.orc as pa_orc
@@ -182,14 +183,9 @@ def test_a_closed_pipe_is_quiet(users: str) -> None:
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_interrupt_is_quiet(run: Run, users: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    import bloomparquet
-
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(bloomparquet, "plan", interrupted)
-    assert run("plan", users) == Result(130, "", "")
+def test_interrupt_is_quiet(run: Run, users: str) -> None:
+    with patch.object(bp, "plan", side_effect=KeyboardInterrupt):
+        assert run("plan", users) == Result(130, "", "")
 
 
 def test_explain_says_why_as_text_and_as_json(run: Run, users: str) -> None:

@@ -7,7 +7,7 @@ import os
 from dataclasses import replace
 from io import FileIO
 from pathlib import Path
-from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -121,14 +121,12 @@ def test_a_build_whose_empty_directory_is_removed_is_refused(root: Path, monkeyp
     assert bp.build_index(root).files == 4
 
 
-def test_a_read_only_directory_names_another_place(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(path: str, **_: Any) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
-
-    monkeypatch.setattr(os, "makedirs", refuse)
-    with pytest.raises(PermissionError, match=r"Read-only file system; .* to=DIRECTORY in Python, --to") as caught:
+def test_a_read_only_directory_names_another_place(root: Path) -> None:
+    directory, message = str(root / "_bloomparquet_index"), r"Read-only file system; .* to=DIRECTORY in Python, --to"
+    refusal = OSError(errno.EROFS, os.strerror(errno.EROFS), directory)
+    with patch.object(os, "makedirs", side_effect=refusal), pytest.raises(PermissionError, match=message) as caught:
         bp.build_index(root)
-    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, str(root / "_bloomparquet_index"))
+    assert (caught.value.errno, caught.value.filename) == (errno.EROFS, directory)
 
 
 def test_many_small_refreshes_leave_few_segments(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -144,7 +145,7 @@ def test_failed_build_removes_its_segments_only(s3: S3Server, small: str) -> Non
     assert_whole(s3, small, 3)
 
 
-def test_a_refused_write_names_another_place(s3: S3Server, small: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_write_names_another_place(s3: S3Server, small: str) -> None:
     """The message is that of pyarrow's S3 file system."""
 
     def refuse(storage: Any, path: str, old: Any = None) -> Any:
@@ -154,7 +155,7 @@ def test_a_refused_write_names_another_place(s3: S3Server, small: str, monkeypat
             "during CreateMultipartUpload operation: Access Denied"
         )
 
-    monkeypatch.setattr(segment, "replacing", refuse)
-    with pytest.raises(PermissionError, match=r"ACCESS_DENIED .* to=DIRECTORY in Python, --to") as caught:
+    error = pytest.raises(PermissionError, match=r"ACCESS_DENIED .* to=DIRECTORY in Python, --to")
+    with patch.object(segment, "replacing", refuse), error as caught:
         bp.build_index(s3.url(small))
     assert caught.value.filename == f"bucket/{small}/{DIRECTORY}"

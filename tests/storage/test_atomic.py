@@ -6,8 +6,10 @@ import contextlib
 import errno
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -56,11 +58,7 @@ def test_ranges_are_copied_with_and_without_copy_file_range(
     if error is AttributeError:
         monkeypatch.delattr(os, "copy_file_range")
     elif error is not None:
-
-        def fail(*_: Any) -> int:
-            raise OSError(error, "no")
-
-        monkeypatch.setattr(os, "copy_file_range", fail)
+        monkeypatch.setattr(os, "copy_file_range", Mock(side_effect=OSError(error, "no")))
     with replacing(LOCAL, str(tmp_path / "a")) as output:
         for start_at, stop in [(10, 50_000), (0, 1), (99_999, 100_000), (70_000, 70_000)]:
             output.copy(LOCAL, str(tmp_path / "source"), start_at, stop)
@@ -73,19 +71,14 @@ def test_files_are_on_the_disk_before_they_have_their_names(tmp_path: Path, monk
     """So a power failure leaves the old or the new file, whole; and an index that names only files that are there."""
     calls: list[tuple[str, str]] = []
 
-    def note(name: str) -> None:
-        original = getattr(os, name)
-
-        def noted(target: Any, *rest: Any) -> Any:
-            path = os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else os.fspath(target)
-            if path.startswith(str(tmp_path)):
-                calls.append((name, path))
-            return original(target, *rest)
-
-        monkeypatch.setattr(os, name, noted)
+    def noted(name: str, original: Any, target: Any, *rest: Any) -> Any:
+        path = os.readlink(f"/proc/self/fd/{target}") if isinstance(target, int) else os.fspath(target)
+        if path.startswith(str(tmp_path)):
+            calls.append((name, path))
+        return original(target, *rest)
 
     for name in ("write", "fsync", "rename"):
-        note(name)
+        monkeypatch.setattr(os, name, partial(noted, name, getattr(os, name)))
     bp.write_table(pa.table({"v": range(100)}), tmp_path / "a.parquet", bloom=["v"])
     files = bp.build_index(tmp_path).segments + 2
     assert [name for name, _ in calls if name != "write"] == ["fsync", "rename", "fsync"] * files

@@ -7,6 +7,7 @@ import os
 import stat
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -48,15 +49,11 @@ def test_the_owner_is_kept(parquet: Path, change: str) -> None:
 
 
 @needs_root
-def test_an_owner_that_cannot_be_kept_is_an_error(parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_owner_that_cannot_be_kept_is_an_error(parquet: Path) -> None:
     os.chown(parquet, 4_711, 815)
-    before = parquet.read_bytes()
-
-    def refuse(*_: Any) -> None:
-        raise PermissionError(errno.EPERM, "Operation not permitted")
-
-    monkeypatch.setattr(os, "fchown", refuse)
-    with pytest.raises(PermissionError, match=r"owner \(user 4711, group 815\) cannot be kept"):
+    before, refusal = parquet.read_bytes(), PermissionError(errno.EPERM, "Operation not permitted")
+    error = pytest.raises(PermissionError, match=r"owner \(user 4711, group 815\) cannot be kept")
+    with patch.object(os, "fchown", side_effect=refusal), error:
         add_filters(parquet, bloom="a")
     assert parquet.read_bytes() == before
     assert names(parquet) == ["a.parquet"]

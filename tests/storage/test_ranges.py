@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import fsspec
 import numpy as np
@@ -138,20 +139,17 @@ def test_threads_may_share_a_file_of_fsspec() -> None:
         list(pool.map(read, range(4)))
 
 
-def test_failed_reads_of_fsspec_leave_no_memory_behind(memory: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_reads_of_fsspec_leave_no_memory_behind(memory: Any) -> None:
     memory.pipe("/unreadable", CONTENT)
     storage, path = open_storage("memory://unreadable")
-
-    def refuse(_: Any, size: int = -1) -> bytes:
-        raise PermissionError(13, "not any more")
+    part = bytearray(100_000)
 
     def fail() -> None:
         with pytest.raises(PermissionError):
             storage.read_into(path, [5], [memoryview(part)])
 
-    monkeypatch.setattr(type(memory.open("/unreadable")), "read", refuse)
-    part = bytearray(100_000)
-    assert memory_left_behind(fail) < 1 << 16
+    with patch.object(type(memory.open("/unreadable")), "read", side_effect=PermissionError):
+        assert memory_left_behind(fail) < 1 << 16
 
 
 def test_short_reads_are_continued(files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

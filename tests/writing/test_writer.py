@@ -7,6 +7,7 @@ import os
 import warnings
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import UUID
 
 import numpy as np
@@ -160,18 +161,13 @@ def test_rows_after_close_are_an_error(tmp_path: Path, end: str) -> None:
 
 
 @pytest.mark.parametrize("call", ["write_table", "close"])
-def test_failed_write_aborts_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+def test_failed_write_aborts_the_file(tmp_path: Path, call: str) -> None:
     bp.write_table(ids(5), tmp_path / "a.parquet")
     writer = bp.ParquetWriter(tmp_path / "a.parquet", ids().schema, bloom="id", row_group_size=1_000)
     writer.write_table(ids(1_500))
-
-    def full(*_: Any) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "write", full)
-    with pytest.raises(OSError, match="No space left"):
+    full = OSError(28, "No space left on device")
+    with patch.object(os, "write", side_effect=full), pytest.raises(OSError, match="No space left"):
         writer.close() if call == "close" else writer.write_table(ids(1_500))
-    monkeypatch.undo()
     writer.close()
     assert names(tmp_path) == ["a.parquet"]
     assert pq.read_table(tmp_path / "a.parquet").equals(ids(5))
