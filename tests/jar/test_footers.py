@@ -11,9 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import DataFrame
 
-from bloomparquet.parquet.thrift.definitions import RowGroup
+from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
+from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
+from bloomparquet.parquet.thrift.reader import read_struct
+from bloomparquet.parquet.thrift.writer import write_struct
 from pyspark_bloomparquet import last_plan
-from tests.jar.test_protocol import edit_row_groups
 from tests.support import files
 from tests.support.scenarios import Readers, run
 from tests.support.spark import conf, rows
@@ -38,6 +40,17 @@ ODD: dict[str, Callable[[int, RowGroup], None]] = {
     "no offsets": lambda i, group: setattr(group, "file_offset", None),
 }
 """How the metadata of each row group is edited."""
+
+
+def edit_row_groups(path: Path, change: Callable[[int, RowGroup], None]) -> None:
+    """Rewrite the footer of a file, after `change` of each row group."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
+    footer, _ = read_struct(data[-size:-TRAILER], FileMetaData)
+    for i, group in enumerate(footer.row_groups):
+        change(i, group)
+    raw = write_struct(footer)
+    path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
 
 
 def write(path: Path, file: int, change: Callable[[int, RowGroup], None]) -> None:

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bloomparquet.errors import UnsupportedError
 from pyspark_bloomparquet import ScanSummary, last_plan
 from tests.support import files, plain
+from tests.support.java import compile_jar
 from tests.support.spark import conf, rows
 from tests.support.spark_log import explained
 
@@ -219,3 +220,34 @@ def test_a_plan_that_cannot_be_used_counts_nothing(jar_spark: SparkSession, t: D
         assert rows(frame) == rows(t) == []
     assert scan == {}
     assert [plan.reason for plan in last_plan(frame)] == ["Spark reads the files in another way than usual"]
+
+
+MONITOR = """
+package io.bloomparquet.test;
+
+public final class Monitor {
+  public boolean hasMetrics(org.apache.spark.sql.execution.SparkPlan node) throws InterruptedException {
+    Thread other = new Thread(node::metrics);
+    other.setDaemon(true);
+    synchronized (node) {
+      other.start();
+      long end = System.nanoTime() + 30_000_000_000L;
+      while (other.isAlive() && System.nanoTime() < end) {
+        Thread.sleep(5);
+      }
+      return !other.isAlive();
+    }
+  }
+}
+"""
+
+
+def test_metrics_need_no_monitor_of_the_node(jar_spark: SparkSession, tmp_path: Path) -> None:
+    """Spark holds a node's monitor while it waits for subqueries, whose threads ask for the metrics of all nodes."""
+    path = files.write(tmp_path / "t.parquet", {"id": [1, 2, 3]}, ["id"])
+    jar = compile_jar(tmp_path / "classes", "monitor.jar", {"Monitor": MONITOR})
+    jar_spark.sql(f"ADD JAR '{jar}'")
+    loader = jar_spark._jsparkSession.sharedState().jarClassLoader()
+    monitor = loader.loadClass("io.bloomparquet.test.Monitor").newInstance()
+    (node,) = plain.nodes(jar_spark.read.parquet(path).where("id = 2")._jdf.queryExecution().executedPlan())
+    assert monitor.hasMetrics(node)

@@ -9,7 +9,6 @@ import json
 import struct
 import subprocess
 import sys
-from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -20,10 +19,6 @@ from hypothesis import strategies as st
 
 import bloomparquet as bp
 from bloomparquet.errors import FormatError, LimitError, PlanError
-from bloomparquet.parquet.metadata.file_tail import MAGIC, TRAILER
-from bloomparquet.parquet.thrift.definitions import FileMetaData, RowGroup
-from bloomparquet.parquet.thrift.reader import read_struct
-from bloomparquet.parquet.thrift.writer import write_struct
 from bloomparquet.planning import planner
 from bloomparquet.query import predicate as p
 from bloomparquet.query.variants import VariantField
@@ -183,17 +178,6 @@ def test_a_listing_of_an_unknown_storage_is_refused(tmp_path: Path) -> None:
     for storages, message in (({}, "file:, vault://a"), ({"vault://a": root(1)}, "file:")):
         with pytest.raises(PlanError, match=f"no storage for {message}$"):
             parse(listing, 2, storages)
-
-
-def edit_row_groups(path: Path, change: Callable[[int, RowGroup], None]) -> None:
-    """Rewrite the footer of a file, after `change` of each row group."""
-    data = path.read_bytes()
-    size = int.from_bytes(data[-TRAILER:-4], "little") + TRAILER
-    footer, _ = read_struct(data[-size:-TRAILER], FileMetaData)
-    for i, group in enumerate(footer.row_groups):
-        change(i, group)
-    raw = write_struct(footer)
-    path.write_bytes(data[:-size] + raw + len(raw).to_bytes(4, "little") + MAGIC)
 
 
 def test_the_planner_starts_without_spark() -> None:

@@ -8,19 +8,20 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pyspark_bloomparquet import last_plan
 from tests.support import files
+from tests.support.hadoop import configuration
 from tests.support.planners import PYTHON, Interpreter
 from tests.support.scenarios import PRUNED, Readers, texts
 from tests.support.spark import application_conf, conf
 
 pytestmark = pytest.mark.slow
 
+CACHE = "spark.bloomparquet.cacheDirectory"
 SWAPPING = """
 exec "{python}" -c "
 import os
@@ -37,47 +38,31 @@ main()
 """
 
 
-class Swap:
-    """A file with the id 6, and another version of it without that id, of the same size."""
-
-    def __init__(self, home: Path) -> None:
-        self.folder, self.new, self.kept = home / "t", home / "new.parquet", home / "kept.parquet"
-        self.file = self.folder / "a.parquet"
-        self.folder.mkdir()
-        for path, ids in ((self.file, [1, 6, 9, 4]), (self.new, [1, 7, 9, 4])):
-            files.write(path, {"id": ids}, ["id"], rows_per_group=2, use_dictionary=False)
-        assert self.file.stat().st_size == self.new.stat().st_size
-        shutil.copy2(self.file, self.kept)
-        os.utime(self.new, (1_700_000_000, 1_700_000_000))
-
-    def restore(self) -> None:
-        """Bring the first version back, with its time."""
-        shutil.copy2(self.kept, self.file)
-
-
-@pytest.fixture
-def swap(readers: Readers, tmp_path: Path) -> Iterator[Swap]:
-    made = Swap(tmp_path)
-    program = SWAPPING.format(python=os.environ["PYSPARK_PYTHON"], new=made.new, old=made.file)
-    hadoop = readers.spark.sparkContext._jsc.hadoopConfiguration()  # type: ignore[union-attr]
-    hadoop.set(f"fs.viewfs.mounttable.{tmp_path.name}.link./data", made.folder.as_uri())
-    settings = {
-        PYTHON: Interpreter(tmp_path, program).program,
-        "spark.bloomparquet.cacheDirectory": str(tmp_path / "c"),
-    }
-    with application_conf(readers.spark, settings), conf(readers.spark, PRUNED):
-        yield made
-
-
 def test_a_file_that_is_replaced_before_it_is_read_and_comes_back_loses_no_row(
-    readers: Readers, swap: Swap, tmp_path: Path
+    readers: Readers, tmp_path: Path
 ) -> None:
-    frame = readers.oracle(f"viewfs://{tmp_path.name}/data").where("id = 6")
-    assert texts(frame.collect()) == [], "the version that has come meanwhile"
-    assert not swap.new.exists()
-    assert "changed since Spark listed it" in str(last_plan(frame)[0].reason)
-    swap.restore()
-    again = readers.oracle(f"viewfs://{tmp_path.name}/data").where("id = 6")
-    assert texts(again.collect()) == ["(6,)"]
-    (plan,) = last_plan(again)
-    assert (plan.planned, plan.kept, plan.total) == (True, 1, 2), plan.reason
+    """The other version has the same size, and other ids."""
+    new, kept, file, url = (
+        tmp_path / "new",
+        tmp_path / "kept",
+        tmp_path / "t/a.parquet",
+        f"viewfs://{tmp_path.name}/data",
+    )
+    for path, ids in ((file, [1, 6, 9, 4]), (new, [1, 7, 9, 4])):
+        files.write(path, {"id": ids}, ["id"], rows_per_group=2, use_dictionary=False)
+    assert file.stat().st_size == new.stat().st_size
+    shutil.copy2(file, kept)
+    os.utime(new, (1_700_000_000, 1_700_000_000))
+    program = SWAPPING.format(python=os.environ["PYSPARK_PYTHON"], new=new, old=file)
+    configuration(readers.spark).set(f"fs.viewfs.mounttable.{tmp_path.name}.link./data", file.parent.as_uri())
+    settings = {PYTHON: Interpreter(tmp_path, program).program, CACHE: str(tmp_path / "c")}
+    with application_conf(readers.spark, settings), conf(readers.spark, PRUNED):
+        frame = readers.oracle(url).where("id = 6")
+        assert texts(frame.collect()) == [], "the version that has come meanwhile"
+        assert not new.exists()
+        assert "changed since Spark listed it" in str(last_plan(frame)[0].reason)
+        shutil.copy2(kept, file)  # with its time
+        again = readers.oracle(url).where("id = 6")
+        assert texts(again.collect()) == ["(6,)"]
+        (plan,) = last_plan(again)
+        assert (plan.planned, plan.kept, plan.total) == (True, 1, 2), plan.reason

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from pyspark_bloomparquet.jar import planner_worker
+from bloomparquet.storage.staleness import local_versions
+from pyspark_bloomparquet.jar import listing, planner_worker
 from pyspark_bloomparquet.jar.planner_worker import Worker
 from pyspark_bloomparquet.jar.protocol import read_frame, to_predicate, write_frame
 from tests.support import files
@@ -172,3 +176,40 @@ def test_cache_false_stores_nothing_beside_other_loads(
     worker._answer(private, listing_of(five_files[:1]))
     (stored,) = tmp_path.rglob("*.columns")
     assert five_files[0].name.encode() not in stored.read_bytes()
+
+
+def test_a_plan_goes_by_a_look_of_its_own_query(
+    five_files: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The jar has the planner look at files when a query begins. Only the plans of that query go by the look, and only
+    for a second."""
+    looks: list[int] = []
+    monkeypatch.setattr(listing, "local_versions", lambda paths: looks.append(1) or local_versions(paths))
+    worker, paths = Worker(BytesIO()), [Path(shutil.copy(path, tmp_path)) for path in five_files]
+    request = request_of(paths, equals(103), tmp_path / "cache")
+
+    def look(query: str) -> None:
+        with ThreadPoolExecutor() as threads:
+            worker._look(threads, {"look": request["listing"], "execution": query})
+
+    def plan(query: str | None, data: bytes = b"") -> tuple[int, int, list[int]]:
+        before = len(looks)
+        head, body, _ = worker._plan({**request, "execution": query}, data)
+        numbers = np.frombuffer(body, ">i8")[3 * head["ranges"] :]
+        return len(looks) - before, head["plan"]["numRowGroupsRead"], numbers[: len(paths)].tolist()
+
+    def sizes() -> list[int]:
+        return [path.stat().st_size for path in paths]
+
+    plan(None, listing_of(paths))
+    look("12")
+    assert plan("12") == (0, 1, sizes())
+    assert plan("12") == (1, 1, sizes()), "a look serves one plan"
+    files.write(paths[4], {"id": [103] * 60}, {"id": {"ndv": 20, "fpp": 1e-4}}, rows_per_group=20)
+    for query in ("13", None):
+        assert plan(query) == (1, 4, sizes())
+    look("14")
+    assert plan("14") == (0, 4, sizes())
+    look("15")
+    monkeypatch.setattr(planner_worker, "_LOOK_SECONDS", 0.0)
+    assert plan("15") == (1, 4, sizes())
