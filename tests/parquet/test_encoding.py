@@ -163,37 +163,6 @@ def test_a_written_decimal_is_never_skipped_at_any_precision(precision: int, tmp
         check_found(path, values, prunes=True if len(values) > 3 * PER_GROUP else None, step=4)
 
 
-@pytest.mark.parametrize(
-    ("kind", "value"),
-    [
-        (pa.int32(), 2**31), (pa.int32(), Decimal("1.5")), (pa.int64(), -(2**63) - 1), (pa.uint64(), -1),
-        (pa.float32(), 0.1), (pa.float64(), 10**400), (pa.float16(), 70000.0),
-        (pa.decimal128(5, 2), Decimal("1.005")), (pa.decimal128(5, 2), math.inf),
-        (pa.timestamp("us"), np.datetime64("2024-01-01T00:00:00.000000001")),
-        (pa.timestamp("ms", "UTC"), dt.datetime(2024, 1, 1, microsecond=1, tzinfo=UTC)),
-        (pa.time32("ms"), dt.time(1, 1, 1, 1)), (pa.binary(3), b"ab"),
-    ],
-    ids=str,
-)  # fmt: skip
-@pytest.mark.parametrize("statistics", [True, False])
-def test_a_value_that_the_column_cannot_hold_matches_nothing(
-    kind: pa.DataType, value: Any, statistics: bool, tmp_path: Path
-) -> None:
-    one: Any = {
-        "timestamp": dt.datetime(2024, 1, 1),
-        "time32": dt.time(1, 1, 1),
-        "fixed_size_binary": b"abc",
-        "decimal128": Decimal(1),
-    }.get(str(kind).partition("[")[0].partition("(")[0], 1)
-    path = write(tmp_path / "x.parquet", {"x": pa.array([one, one], kind)}, ["x"], write_statistics=statistics)
-    for predicate in (bp.Eq("x", value), bp.EqNullSafe("x", value), bp.In("x", [value, value])):
-        assert bp.plan(path, predicate).kept == 0
-        assert bp.read_table(path, predicate).num_rows == 0
-    assert bp.plan(path, bp.NotEq("x", value)).kept == 1
-    assert bp.plan(path, bp.In("x", [value, one])).kept == 1
-    assert bp.read_table(path, bp.NotEq("x", value)).num_rows == 2
-
-
 @pytest.mark.parametrize("column", list(_EVERY_TYPE))
 def test_planner_and_row_filter_agree_on_the_family(column: str, tmp_path: Path) -> None:
     """The planner knows the Parquet type, the row filter the Arrow type. Both must compare literals alike."""

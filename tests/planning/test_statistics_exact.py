@@ -202,11 +202,12 @@ def test_prefixes_are_exact(prefix: str) -> None:
 @pytest.mark.parametrize(("chunks", "literals"), LITERALS, ids=NAMES)
 def test_missing_bounds_exclude_nothing_but_nulls(chunks: FakeChunks, literals: list[Any]) -> None:
     without = FakeChunks(chunks.family, chunks.values_between, has_bounds=False)
-    for leaf in (bp.Eq("x", literals[1]), bp.NotEq("x", literals[1]), bp.Lt("x", literals[1])):
+    for leaf in [kind("x", literal) for literal in literals for kind in (bp.Eq, bp.NotEq, bp.Lt)]:
         verdicts, candidates = judged(leaf, without, upwards=False)
         assert verdicts.tolist() == without.expected(leaf).tolist()
         if candidates is not None:
-            assert set(zip(candidates.first.tolist(), candidates.last.tolist(), strict=True)) == {(0, 1)}
+            span = 0, len(candidates.hashes)  # empty for a value that no chunk can hold
+            assert set(zip(candidates.first.tolist(), candidates.last.tolist(), strict=True)) == {span}
 
 
 def test_an_uncertain_literal_excludes_nothing_but_nulls() -> None:
