@@ -1,7 +1,12 @@
-"""Any storage that Hadoop opens is planned: several in one scan, Google's, one that only Hadoop opens; indexes; ORC."""
+"""Any storage that Hadoop opens is planned: several in one scan, Google's, one that only Hadoop opens; indexes; ORC.
+
+The planner reads as Spark does, with every kind of credentials: the jar reads for it by Hadoop.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 from urllib.parse import urlencode
 
@@ -12,10 +17,12 @@ from pyspark.sql import DataFrame
 import bloomparquet as bp
 from bloomparquet.storage.open import open_storage
 from tests.support import files, s3a, vault
+from tests.support.credentials import CASES, KEY
 from tests.support.emulators import fake_gcs
 from tests.support.orc_spark import write_stripes
+from tests.support.planners import PYTHON, Interpreter
 from tests.support.s3a import Lake, ask, ids_of, outcome, plain_outcome
-from tests.support.spark import conf
+from tests.support.spark import application_conf, conf
 
 pytestmark = pytest.mark.slow
 
@@ -111,3 +118,50 @@ def test_a_storage_that_only_hadoop_opens_is_pruned(lake: Lake, tmp_path: Path) 
         for each in load:
             with pytest.raises(Exception, match=r"wrong fs\.vault\.pin"):
                 outcome(each())
+
+
+# -- credentials -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("source", "case"), [*(("parquet", case) for case in CASES), ("bloomparquet", "keys")])
+def test_every_kind_of_credentials_opens_the_storage(lake: Lake, source: str, case: str, tmp_path: Path) -> None:
+    bucket, kind = lake.bucket(), CASES[case]
+    url = lake.table(bucket, "a b%20c#+")
+    names = {"bucket": bucket, "home": str(tmp_path), "endpoint": f"http://{lake.server.address}"}
+    settings = {name.format(**names): value.format(**names) for name, value in kind.settings.items()}
+    lake.forget()
+    lake.server.allowed = {KEY}
+    with kind.given(lake.spark, tmp_path), conf(lake.spark, settings):
+        assert_pruned(lake.spark.read.format(source).load(url))
+    assert set(lake.server.credentials) == {(KEY, kind.token)}
+
+
+RECORDING = """
+exec "{python}" -c "
+import json
+from pyspark_bloomparquet.jar import planner_worker
+class Recorded(planner_worker.Storages):
+    def __init__(self, roots, read):
+        with open('{record}', 'a') as record:
+            print(json.dumps(roots), file=record)
+        super().__init__(roots, read)
+planner_worker.Storages = Recorded
+planner_worker.main()
+"
+"""
+
+
+def test_caches_know_a_bucket_by_its_endpoint(lake: Lake, tmp_path: Path) -> None:
+    """That of the bucket's settings. Two servers may have buckets of the same name."""
+    bucket, record = lake.bucket(), tmp_path / "record"
+    program = RECORDING.format(python=os.environ["PYSPARK_PYTHON"], record=record)
+    endpoint = f"http://{lake.server.address}".replace("127.0.0.1", "localhost")
+    settings = {f"fs.s3a.bucket.{bucket}.endpoint": endpoint}
+    interpreter = Interpreter(tmp_path, program).program
+    with application_conf(lake.spark, {PYTHON: interpreter}), conf(lake.spark, settings):
+        assert ask(lake.spark.read.parquet(lake.table(bucket)), WHERE)[1].kept == 1
+    roots = json.loads(record.read_text().splitlines()[-1])
+    assert [*roots] == [f"s3a://{bucket}"]
+    assert (roots[f"s3a://{bucket}"]["key"], roots[f"s3a://{bucket}"]["isFirst"]) == (
+        f"s3a://{bucket}?endpoint={endpoint}", True,
+    )  # fmt: skip
