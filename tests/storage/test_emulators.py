@@ -21,6 +21,7 @@ from tests.support.files import write
 
 ROOTS = {"abfss": f"abfss://box@{AZURE_ACCOUNT}.dfs.core.windows.net", "gs": "gs://box"}
 SERVERS = {"abfss": (azurite, {"account_key": AZURE_KEY}), "gs": (fake_gcs, {"anonymous": "true"})}
+WHERE = bp.Eq("id", 7_919 * 17 % 1_000_003)
 
 
 class Account:
@@ -56,22 +57,20 @@ def cold() -> None:
 
 
 def test_a_lookup_reads_one_row_group(account: Account) -> None:
-    where = bp.Eq("id", 7_919 * 17 % 1_000_003)
-    plan = bp.plan(account.url, where, storage_options=account.options)
+    plan = bp.plan(account.url, WHERE, storage_options=account.options)
     assert (plan.kept, plan.skipped["bloom"]) == (1, 9)
-    assert bp.read_table(account.url, where, storage_options=account.options)["id"].to_pylist() == [where.value]
+    assert bp.read_table(account.url, WHERE, storage_options=account.options)["id"].to_pylist() == [WHERE.value]
 
 
 def test_filters_are_added_in_place_and_indexed(account: Account) -> None:
-    where = bp.Eq("id", 7_919 * 17 % 1_000_003)
     url = f"{account.url}-plain"  # pyarrow alone does not find the directory t of Azure beside it
     storage, root = open_storage(url, account.options)
     with storage.filesystem.open_output_stream(f"{root}/a.parquet") as out:
         pq.write_table(bp.read_table(account.url, storage_options=account.options), out, row_group_size=100)
-    assert bp.plan(url, where, storage_options=account.options).kept == 10
+    assert bp.plan(url, WHERE, storage_options=account.options).kept == 10
     bp.add_filters(url, bloom={"id": bp.Bloom(fpp=1e-6)}, filesystem=account.options)
     bp.build_index(url, ["id"], filesystem=account.options)
-    plan = bp.plan(url, where, storage_options=account.options)
+    plan = bp.plan(url, WHERE, storage_options=account.options)
     assert (plan.indexed, plan.kept, plan.skipped["bloom"]) == (1, 1, 9)
     assert storage.is_directory("box/t")
     assert not storage.is_directory("box/no")
@@ -88,11 +87,10 @@ def sas_token() -> str:
 
 @pytest.mark.parametrize("account", ["abfss"], indirect=True)
 def test_azure_takes_a_sas_token_and_refuses_a_wrong_key(account: Account) -> None:
-    where = bp.Eq("id", 7_919 * 17 % 1_000_003)
     for mark in ("", "?"):
         given = {**account.place, "sas_token": f"{mark}{sas_token()}"}
-        assert bp.read_table(account.url, where, storage_options=given).num_rows == 1
+        assert bp.read_table(account.url, WHERE, storage_options=given).num_rows == 1
     wrong = base64.b64encode(b"wrong" * 16).decode()
     with pytest.raises(OSError, match="403") as raised:
-        bp.read_table(account.url, where, storage_options={**account.place, "account_key": wrong})
+        bp.read_table(account.url, WHERE, storage_options={**account.place, "account_key": wrong})
     assert wrong not in str(raised.value)

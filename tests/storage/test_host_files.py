@@ -99,13 +99,11 @@ def test_many_bytes_are_read_in_several_batches(host: Host) -> None:
     data = generator.integers(0, 256, 40 << 20, np.uint8).tobytes()
     (host.home / "a").write_bytes(data)
     (host.home / "b").write_bytes(data[::-1])
-    infos = [FileInfo("safe/a", len(data), 1), FileInfo("safe/b", len(data), 1)]
+    infos, count, whole = [FileInfo(f"safe/{name}", len(data), 1) for name in "ab"], ReadCount(), (data, data[::-1])
     file = np.array([0, 1, 0, 1, 0])
     start = np.array([3, 1 << 20, 30 << 20, 5, 39 << 20])
     length = np.array([25 << 20, 17 << 20, 1, 1, 1 << 20])
-    count = ReadCount()
     ranges = read_ranges(host.storage(), infos, file, start, length, count)
-    whole = data, data[::-1]
     for i in range(len(file)):
         read = ranges.buffer[ranges.starts[i] : ranges.starts[i] + length[i]].tobytes()
         assert read == whole[file[i]][start[i] : start[i] + length[i]]

@@ -140,10 +140,8 @@ def test_tables_on_other_storage_are_found(tmp_path: Path, memory: Any) -> None:
         root = f"/logs/{name}"
         for entry in case.entries:
             path = f"{root}/{entry.replace('{data}', '.parquet')}"
-            if path.endswith("/"):
-                memory.makedirs(path.rstrip("/"), exist_ok=True)
-            else:
-                memory.makedirs(path.rpartition("/")[0], exist_ok=True)
+            memory.makedirs(path.rpartition("/")[0], exist_ok=True)
+            if not path.endswith("/"):
                 memory.pipe(path, data if path.endswith(".parquet") else b"")
         url = f"memory:/{root}/{case.path.replace('{data}', '.parquet')}"
         assert bp.read_table(url, table_log="ignore").num_rows >= 100
@@ -222,13 +220,8 @@ def test_a_directory_below_a_forbidden_one_is_read(tmp_path: Path, memory: Any) 
 def test_the_command_line_refuses_unless_told_to_ignore(tmp_path: Path, run: Run) -> None:
     path = Path(files.write(tmp_path / "t" / "a.parquet", ROWS, ["v"]))
     (tmp_path / "t" / "_delta_log").mkdir()
-    for command in (
-        ["plan", "--where", "v = 7"],
-        ["read", "--where", "v = 7", "--json"],
-        ["inspect"],
-        ["advise"],
-        ["probe", "--column", "v", "--value", "7"],
-    ):
+    where = ["--where", "v = 7"]
+    for command in (["plan", *where], ["read", *where], ["inspect"], ["advise"], ["probe", "--column=v", "--value=7"]):
         result = run(command[0], str(path.parent), *command[1:])
         assert (result.code, result.out) == (1, "")
         assert result.err.startswith(f"error: {path.parent} is a table of Delta Lake: its log")
