@@ -66,7 +66,7 @@ def test_new_column_reads_all_footers_once(data: Path, directory: Path) -> None:
 
 @pytest.mark.parametrize("from_disk", [False, True])
 def test_only_new_files_of_a_data_set_are_read(tmp_path: Path, directory: Path, from_disk: bool) -> None:
-    for i in range(200):
+    for i in range(120):
         write(tmp_path / "data" / f"{i:03}.parquet", {"x": [4 * i, 4 * i + 2, 4 * i + 800]}, ["x"])
     bp.plan(tmp_path / "data", "x = 401")
     if from_disk:
