@@ -125,8 +125,7 @@ def test_probe_takes_values_of_every_type_as_text(run: Run, users: str, column: 
     answer = json.loads(result.out)
     maybe = [(Path(g["path"]).parent.name, g["row_group"]) for g in answer["row_groups"] if g["verdict"] == "maybe"]
     assert ("day=2026-03-02", 0) in maybe
-    assert answer["maybe"] + answer["absent"] == 10
-    assert answer["absent"] >= 5
+    assert answer["maybe"] == 10 - answer["absent"] <= 5
 
 
 def test_probe_names_row_groups_without_a_filter(run: Run, tmp_path: Path) -> None:

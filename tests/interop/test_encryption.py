@@ -135,8 +135,7 @@ def test_spark_skips_by_our_filters_and_reads_our_files(
 
     files, last = [*changed.values(), *by_us.values()], len(KEYS) - 1
     expected = [tuple(row.values()) for row in TABLE.to_pylist()]
-    for file in files:
-        assert bp.read_table(file, keys=every_key()).equals(TABLE)
+    assert all(bp.read_table(file, keys=every_key()).equals(TABLE) for file in files)
     assert sorted(map(tuple, kms.read.parquet(*files).collect())) == sorted(expected * len(files))
 
     with conf(kms, only("bloom")):

@@ -301,8 +301,7 @@ def test_kms_makes_new_keys_for_each_file(tmp_path: Path) -> None:
     case = KINDS["kms double"]("AES_GCM_V1", False, 128)
     paths = [write(tmp_path / name, case) for name in ("a", "b")]
     both = [footer_of(path, case.keys) for path in paths]
-    assert both[0].crypto is not None
-    assert both[1].crypto is not None
+    assert all(footer.crypto is not None for footer in both)
     assert both[0].crypto.footer_metadata != both[1].crypto.footer_metadata
     for chunk_id in chunk_ids(both[0]):
         one, other = (footer._stored(*chunk_id).key_metadata for footer in both)
