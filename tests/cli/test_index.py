@@ -130,10 +130,10 @@ def test_a_table_log_is_ignored_only_if_asked(run: Run, data: Path) -> None:
 
 def commands(group: click.Group, *names: str) -> list[tuple[str, ...]]:
     """The words of every command of `group`, and of `group` itself."""
-    found = [names]
+    words = [names]
     for name, command in group.commands.items():
-        found += commands(command, *names, name) if isinstance(command, click.Group) else [(*names, name)]
-    return found
+        words += commands(command, *names, name) if isinstance(command, click.Group) else [(*names, name)]
+    return words
 
 
 @pytest.mark.parametrize("names", commands(cli), ids=" ".join)

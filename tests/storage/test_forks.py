@@ -32,7 +32,7 @@ def run(program: str, path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_a_child_that_ends_disturbs_no_writer_and_removes_no_lock(tmp_path: Path) -> None:
+def test_a_child_that_ends_leaves_writers_and_locks_alone(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     done = run(
         """

@@ -19,7 +19,7 @@ from tests.support import delta_log
 from tests.support.s3 import S3Server
 
 
-def test_a_delta_table_on_s3_is_read_with_its_deletion_vectors(s3: S3Server, tmp_path: Path) -> None:
+def test_a_delta_table_is_read_with_its_deletion_vectors(s3: S3Server, tmp_path: Path) -> None:
     local = tmp_path / "t"
     groups = WriterProperties(max_row_group_size=10)
     table = pa.table({"id": range(100), "p": ["a b/%20"] * 50 + [None] * 50})
@@ -47,9 +47,7 @@ def test_a_delta_table_on_s3_is_read_with_its_deletion_vectors(s3: S3Server, tmp
     assert earlier.read_table("id = 25").num_rows == 1
 
 
-def test_an_iceberg_table_on_s3_is_read_with_its_catalogs_credentials(
-    s3: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_iceberg_table_has_the_credentials_of_its_catalog(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     catalog = InMemoryCatalog(
