@@ -1,4 +1,5 @@
-"""README.md and docs/*.md: every Python block and every command runs, and prints what its page says."""
+"""README.md and docs/*.md: every Python block and every command runs, and prints what its page says. The API reference
+and the contents are complete."""
 
 from __future__ import annotations
 
@@ -12,9 +13,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
+import bloomparquet
+import pyspark_bloomparquet
 from bloomparquet.cli.main import main
 from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.planning.index.lookup import forget_indexes
@@ -165,6 +169,24 @@ def headings(file: Path) -> set[str]:
     """The anchors of a page, as GitHub makes them of headings."""
     titles = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("package", [bloomparquet, pyspark_bloomparquet])
+def test_the_reference_has_every_public_name(package: ModuleType) -> None:
+    sections = PAGES["docs/api.md"].split(".. currentmodule:: ")[1:]
+    (section,) = (text for text in sections if text.split("\n", 1)[0] == package.__name__)
+    documented = re.findall(r"^\.\. auto\w+:: (\w+)$", section, re.MULTILINE)
+    assert sorted(documented) == sorted(package.__all__)
+
+
+def test_the_contents_have_every_page() -> None:
+    listed = PAGES["docs/contents.md"].split("```{toctree}", 1)[1].split()
+    pages = {Path(name).stem for name in PAGES} - {"README", "contents"}
+    assert {name for name in listed if not name.startswith((":", "`")) and name != "1"} == pages
+
+
+def test_no_page_has_a_placeholder() -> None:
+    assert not [name for name, text in PAGES.items() if "@@" in text]
 
 
 if __name__ == "__main__":
