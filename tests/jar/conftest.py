@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import connectors, credentials, files, python_source, s3a, vault
 from tests.support.hadoop import Connectors
+from tests.support.java import compile_jar
 from tests.support.planner_process import Planner, started
 from tests.support.s3a import Lake
 from tests.support.scenarios import PRUNED, Readers
@@ -34,10 +35,10 @@ def jar_spark(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.fixture(scope="session")
 def _connectors(jar_spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Connectors:
-    home = tmp_path_factory.mktemp("connectors")
     jars = connectors.jars("s3a")
-    jars += [credentials.jar(home / "provider", jars), vault.jar(home / "vault"), *connectors.jars("gcs")]
-    return Connectors(jar_spark, jars)
+    classes = {"OurProvider": credentials.JAVA, "Vault": vault.JAVA}
+    own = compile_jar(tmp_path_factory.mktemp("connectors"), "test.jar", classes, jars)
+    return Connectors(jar_spark, [*jars, own, *connectors.jars("gcs")])
 
 
 @pytest.fixture(scope="module")

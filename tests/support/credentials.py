@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,6 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.support import hadoop
-from tests.support.java import compile_jar
 
 KEY, WRONG = "AKIAIOSFODNN7EXAMPLE", "AKIAWRONGWRONGEXAMPLE"
 SECRET, TOKEN = f"secret-of-{KEY}", "token-of-the-session"
@@ -33,11 +32,6 @@ public final class OurProvider implements AwsCredentialsProvider {{
   }}
 }}
 """
-
-
-def jar(home: Path, needed: Iterable[Path]) -> Path:
-    """The jar of a provider of our own, compiled in the new directory `home` with the `needed` jars of the SDK."""
-    return compile_jar(home, "provider.jar", {"OurProvider": JAVA}, needed)
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.java import compile_jar
-
 KEY = 0x5A
 PIN = "fs.vault.pin"
 SETTINGS = {"fs.vault.impl": "io.bloomparquet.test.Vault", PIN: "1234"}
@@ -149,11 +147,6 @@ public final class Vault extends FileSystem {
   }
 }
 """
-
-
-def jar(home: Path) -> Path:
-    """The jar of the connector, compiled in the new directory `home`."""
-    return compile_jar(home, "vault.jar", {"Vault": JAVA})
 
 
 def encrypt(file: Path) -> None:
