@@ -18,6 +18,7 @@ from bloomparquet.query.arrow_values import (
     FALSE,
     NULL,
     TRUE,
+    filter_rows,
     from_bools,
     make_array,
     make_scalar,
@@ -131,3 +132,12 @@ def test_booleans_of_numpy_become_those_of_arrow(values: list[bool]) -> None:
     booleans.validate(full=True)
     assert booleans.equals(pa.array(values, pa.bool_()))
     assert to_bools(booleans).tolist() == values
+
+
+@pytest.mark.parametrize("kept", [[], [0], [1, 2, 5], [0, 2, 3, 6], list(range(7))])
+def test_rows_with_views_are_filtered(kept: list[int]) -> None:
+    views = pa.array([None if i == 5 else str(i) for i in range(7)], pa.string_view())
+    batch = pa.record_batch({"number": pa.array(range(7)), "text": views})
+    rows = filter_rows(batch, pa.array([i in kept or (None if i == 4 else False) for i in range(7)]))
+    assert rows.schema == batch.schema
+    assert rows.to_pylist() == [batch.to_pylist()[i] for i in kept]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from bloomparquet.query.domains import comparable, domain_of
+from bloomparquet.query.domains import arrow_family, comparable, domain_of
 
 NAN, INF = math.nan, math.inf
 BEYOND = 10**400  # every float64
@@ -53,6 +53,31 @@ def test_comparisons_have_sparks_order(kind: pa.DataType, values: list[Any], lit
     for some in (literals, literals[:1], literals[1:]):
         within = [value is not None and key(value) in list(map(key, some)) for value in values]
         assert domain.contains(some)(column).to_pylist() == within
+
+
+@pytest.mark.parametrize(
+    ("kind", "family", "stored"),
+    [
+        (pa.uuid(), "uuid", pa.large_binary()),
+        (pa.dictionary(pa.int8(), pa.uuid()), "uuid", pa.large_binary()),
+        (pa.binary(16), "binary", pa.large_binary()),
+        (pa.binary_view(), "binary", pa.large_binary()),
+        (pa.json_(), "string", pa.string()),
+        (pa.run_end_encoded(pa.int32(), pa.decimal128(5, 2)), "decimal", pa.decimal128(38, 2)),
+        (pa.decimal256(40, 3), "decimal", pa.decimal256(76, 3)),
+        (pa.dictionary(pa.int8(), pa.date32()), "date", pa.int32()),
+        (pa.time32("s"), "time", pa.int32()),
+        (pa.time64("us"), "time", pa.int64()),
+        (pa.timestamp("ms"), "timestamp_ntz", pa.int64()),
+        (pa.timestamp("ns", "UTC"), "timestamp", pa.int64()),
+        (pa.duration("s"), "other", pa.duration("s")),
+        (pa.list_(pa.int8()), "other", pa.list_(pa.int8())),
+    ],
+)
+def test_the_family_and_the_comparable_type_of_a_column(kind: pa.DataType, family: str, stored: pa.DataType) -> None:
+    domain = domain_of(kind)
+    assert (domain.family, domain.kind) == (family, stored)
+    assert arrow_family(kind) == family
 
 
 def test_a_list_much_longer_than_a_batch() -> None:
