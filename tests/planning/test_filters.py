@@ -17,6 +17,16 @@ from tests.support.layout import insert_filters
 EVEN = list(range(0, 100, 2))
 
 
+@pytest.mark.parametrize(
+    "where",
+    [None, "y = 4", "x > 3", "x IS NOT NULL", "x <> 4", "x NOT IN (4, 6)", "NOT (x IN (2, 4))", "x < 9 OR y = 3"],
+)
+def test_predicates_without_equality_read_no_filter(where: str | None, tmp_path: Path) -> None:
+    path = graft_filters(write(tmp_path / "x.parquet", {"x": EVEN, "y": EVEN}), 2**20)
+    plan = bp.plan(path, where)
+    assert (plan.kept, plan.requests, plan.bloom_bytes_read) == (1, 1, 0)
+
+
 @pytest.mark.parametrize("size", [64, 4096, 2**20])
 def test_empty_filter_over_values_is_unusable(size: int, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Small filters come with the first read; large ones are read to the end before they count as empty."""

@@ -187,3 +187,29 @@ def test_other_processes_get_the_data_set_of_a_plan(two_columns: str) -> None:
 def test_path_may_contain_a_hash_sign(tmp_path: Path) -> None:
     path = write(tmp_path / "a#b.parquet", {"x": [1]})
     assert bp.plan(path).total == bp.plan(Path(path).as_uri()).total == bp.plan(f"file://{path}").total == 1
+
+
+def test_one_leaf_may_appear_twice(two_columns: str) -> None:
+    leaf = bp.Eq("a", 31)
+    assert bp.plan(two_columns, bp.And(bp.Or(leaf, bp.Eq("b", 33)), bp.Or(leaf, bp.Eq("b", 700)))).kept == 0
+    assert bp.plan(two_columns, bp.Or(leaf, ~leaf)).kept == 1
+
+
+def test_each_file_is_judged_by_its_own_type(tmp_path: Path) -> None:
+    write(tmp_path / "int.parquet", {"x": pa.array(EVEN, pa.int32())}, ["x"], write_statistics=False)
+    write(tmp_path / "long.parquet", {"x": pa.array([*EVEN, 2**40], pa.int64())}, ["x"], write_statistics=False)
+    both = {("int.parquet", 0), ("long.parquet", 0)}
+    assert all(kept(bp.plan(tmp_path, bp.Eq("x", value))) == both for value in EVEN)
+    assert kept(bp.plan(tmp_path, bp.Eq("x", 2**40))) == {("long.parquet", 0)}
+    assert bp.read_table(tmp_path, bp.In("x", [2**40, 4]), merge_schema=True).num_rows == 3
+
+
+def test_empty_files_and_row_groups_are_read(tmp_path: Path) -> None:
+    write(tmp_path / "none.parquet", pa.table({"x": pa.array([], pa.int64())}), ["x"])
+    write_groups(tmp_path / "some.parquet", [pa.table({"x": pa.array([], pa.int64())}), {"x": [5]}], ["x"])
+    plan = bp.plan(tmp_path, "x = 5")
+    assert plan.errors == ()
+    assert bp.read_table(tmp_path, "x = 5").num_rows == 1
+    assert bp.read_table(tmp_path).num_rows == 1
+    assert bp.read_table(tmp_path / "none.parquet", "x = 5").schema.names == ["x"]
+    assert bp.plan(tmp_path / "none.parquet", "x IS NULL").kept == 0

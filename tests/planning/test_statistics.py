@@ -20,6 +20,41 @@ from tests.support.core import BINARY, Field, column_metadata, edit_footer, kept
 from tests.support.files import write, write_groups
 
 
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Row groups 0: 0..9, 1: 10..19, 2: 20..29, 3: nulls only, 4: 5 with a null, 5: the constant 7."""
+    folder = tmp_path_factory.mktemp("statistics")
+    groups = [list(range(10)), list(range(10, 20)), list(range(20, 30)), [None, None], [5, None], [7, 7]]
+    return write_groups(folder / "x.parquet", [{"x": pa.array(group, pa.int64())} for group in groups])
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("x = 15", {1}),
+        ("x <=> 15", {1}),
+        ("x <=> NULL", {3, 4}),
+        ("x IS NULL", {3, 4}),
+        ("x IS NOT NULL", {0, 1, 2, 4, 5}),
+        ("x < 10", {0, 4, 5}),
+        ("x < 0", set()),
+        ("x >= 29", {2}),
+        ("x >= 9.5", {1, 2}),
+        ("x <> 7", {0, 1, 2, 4}),
+        ("x NOT IN (5, 7)", {0, 1, 2}),
+        ("x IN (5, NULL)", {0, 4}),
+        ("NOT x <=> 7", {0, 1, 2, 3, 4}),
+        ("NOT (x < 10)", {1, 2}),
+        ("NOT (x < 10 OR x > 19)", {1}),
+        ("x BETWEEN 8 AND 11", {0, 1}),
+        ("x < 99999999999999999999", {0, 1, 2, 4, 5}),
+        ("x <> 99999999999999999999", {0, 1, 2, 4, 5}),
+    ],
+)
+def test_bounds_and_null_counts_exclude_row_groups(where: str, expected: set[int], numbers: str) -> None:
+    assert kept_indexes(bp.plan(numbers, where)) == expected
+
+
 def test_truncated_bounds_exclude_no_match(tmp_path: Path) -> None:
     """Writers may truncate bounds: the lower one to a prefix, the upper one to a prefix with a higher last byte."""
     path = write(tmp_path / "x.parquet", {"s": ["abcdef", "abczzz", "abd"]})
