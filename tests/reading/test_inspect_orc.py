@@ -213,3 +213,9 @@ def test_types_the_cpp_writer_garbles_cannot_be_probed(tmp_path: Path) -> None:
             bp.probe(path, column=name, value=5)
     path = write(tmp_path / "g", pa.table({"tiny": tiny}), bloom_filter_columns=[])
     assert might_match(path, 5, "tiny") == [0]
+
+
+@pytest.mark.parametrize("zero", [0, 0.0, -0.0, Decimal("0.00")])
+def test_both_zeros_are_found(tmp_path: Path, zero: Any) -> None:
+    path = write(tmp_path / "f", pa.table({"x": [-0.0] * 100 + [0.0] * 100 + [1.0] * 100}))
+    assert might_match(path, zero, "x") == [0, 1]
