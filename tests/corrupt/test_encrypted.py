@@ -31,6 +31,8 @@ from bloomparquet.planning.cache.plan_cache import process_cache
 from bloomparquet.storage.files import ReadCount
 from bloomparquet.storage.open import open_storage
 
+pytestmark = pytest.mark.slow
+
 KEYS = bp.Keys(b"f" * 16, {"a": b"a" * 16, "b": b"b" * 16})
 GROUPS, ROWS = 3, 200
 

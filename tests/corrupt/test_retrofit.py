@@ -32,6 +32,8 @@ from tests.support.files import patch, write
 from tests.support.layout import insert_filters, without_filters
 from tests.support.stored import bitsets, hashes_by_chunk, lacking
 
+pytestmark = pytest.mark.slow
+
 TABLE = pa.table({
     "x": list(range(0, 90, 2)),
     "s": [f"value {i % 11}" for i in range(45)],
@@ -160,7 +162,6 @@ def test_changed_bytes_are_errors_or_lose_no_row(
     check(tmp_path_factory.getbasetemp(), worker, bytes(content), how)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("how", CHANGES)
 @settings(max_examples=50 * MANY)
 @given(seed=st.integers(0, 2**32))

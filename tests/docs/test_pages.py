@@ -60,6 +60,7 @@ def test_the_first_example_is_examples_lookup() -> None:
     assert next(blocks("README.md")).text == program
 
 
+@pytest.mark.slow
 def test_every_block_runs_and_prints_what_its_page_says(tmp_path: Path) -> None:
     # One process for all pages: they share a JVM, which never leaves the directory that it was started in.
     done = subprocess.run(

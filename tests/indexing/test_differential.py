@@ -25,6 +25,8 @@ from tests.differential.test_core import check_law, examples, spelled
 from tests.support.index import outcome, plan_by
 from tests.support.switches import is_on, require_off, require_used
 
+pytestmark = pytest.mark.slow
+
 _write_table = pq.write_table
 
 

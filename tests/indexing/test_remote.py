@@ -23,6 +23,8 @@ from bloomparquet.storage.exact_reads import fill_views
 from tests.support.files import write
 from tests.support.s3 import S3Server
 
+pytestmark = pytest.mark.slow
+
 DIRECTORY = "_bloomparquet_index"
 
 

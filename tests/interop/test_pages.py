@@ -15,6 +15,8 @@ import pytest
 from tests.support.interop import only_file
 from tests.support.page_files import check_file, flat_table, nested_table
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

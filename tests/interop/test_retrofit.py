@@ -21,6 +21,8 @@ from tests.support import interop
 from tests.support.layout import assert_only_filters_changed
 from tests.support.stored import assert_filters_hold_all
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

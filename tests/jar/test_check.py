@@ -29,6 +29,8 @@ from tests.support.planners import PYTHON, script
 from tests.support.scenarios import PRUNED, UNPRUNED
 from tests.support.spark import application_conf, conf
 
+pytestmark = pytest.mark.slow
+
 
 def problems(report: SetupReport) -> list[SetupCheck]:
     assert report.ok == all(each.ok is not False for each in report)

@@ -28,6 +28,8 @@ from tests.support.browser import Browser, start_browser
 from tests.support.files import filter_offset, patch, write, write_groups
 from tests.support.orc_rewriting import write as write_orc
 
+pytestmark = pytest.mark.slow
+
 EVEN = list(range(0, 100, 2))
 LETTERS = dict(zip(Decision, "Rcpnmib", strict=True))
 

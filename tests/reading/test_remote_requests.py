@@ -23,6 +23,8 @@ from bloomparquet.storage.files import ArrowStorage, ReadCount
 from bloomparquet.storage.ranges import read_ranges
 from tests.support.s3 import S3Server, s3_server
 
+pytestmark = pytest.mark.slow
+
 FILES, ROW_GROUPS, ROWS = 8, 5, 20_000
 TOTAL = FILES * ROW_GROUPS * ROWS
 WIDE_ROWS, PAGE_ROWS = 300_000, 20_000  # pyarrow begins a new page after so many rows

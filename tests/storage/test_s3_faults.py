@@ -78,8 +78,10 @@ class Faults:
         return self._fault if is_chosen else None
 
 
-@pytest.mark.parametrize("reader", [read, read_data_set])
-@pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != "short"])
+@pytest.mark.parametrize(
+    ("fault", "reader"),
+    [*((fault, read) for fault in FAULTS if fault != "short"), ("failed", read_data_set), ("torn", read_data_set)],
+)
 def test_a_passing_fault_costs_no_rows(fault: str, reader: Callable[..., list[int]], s3: S3Server) -> None:
     with Faults(s3, fault, first=1) as faults:
         assert reader(s3) == ROWS

@@ -18,6 +18,8 @@ from tests.support import iceberg
 from tests.support.iceberg_histories import History, literals
 from tests.support.table_questions import ask, canonical, matching
 
+pytestmark = pytest.mark.slow
+
 QUESTIONS = 4
 
 
