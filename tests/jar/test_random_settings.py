@@ -13,19 +13,19 @@ from tests.differential.random_run import differences, summary
 
 pytestmark = pytest.mark.slow
 
-DATA_SETS = range(32, 34)
+DATA_SET = 32
 
 
 def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
-    found = next(differences(jar_spark, "1", iter(DATA_SETS), tmp_path, tally), None)
+    found = next(differences(jar_spark, "1", iter([DATA_SET]), tmp_path, tally), None)
     print(f"\n{summary(tally)}")
     assert found is None, str(found)
-    assert tally["pairs"] > 25 * len(DATA_SETS)
+    assert tally["pairs"] > 25
     assert tally["with rows"] > tally["pairs"] / 4
     assert tally["statistics"] > tally["row groups"] / 10
     assert tally["bloom"] > tally["row groups"] / 400
     for way in (PLAIN, JAR, READ_TABLE):
         assert tally[f"{way}: scans that skipped"] > tally[way] / 8, way
-    assert tally[WHERE] > 5
-    assert tally[PYTHON_WHERE] > 5
+    assert tally[WHERE] > 2
+    assert tally[PYTHON_WHERE] > 2
