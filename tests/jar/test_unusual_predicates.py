@@ -87,6 +87,7 @@ ID_IS_1 = {"op": "=", "column": ["id"], "type": "int32", "value": 1}
 NOT_ID_IS_1 = {"not": ID_IS_1}
 B = {"op": "=", "column": ["b"], "type": "boolean", "value": True}
 ID_IS_NOT_NULL = {"op": "is not null", "column": ["id"]}
+S_IS_NULL = {"op": "is null", "column": ["s"]}
 WEAKER = ("array_contains(n, 1)", "exists(n, x -> x = 1)", "n[0] = 1",
           "CAST(id AS STRING) = '1'", "CAST(id AS DOUBLE) = 1D", "variant_get(v, '$.a', 'int') = 1")  # fmt: skip
 
@@ -106,7 +107,9 @@ WEAKER = ("array_contains(n, 1)", "exists(n, x -> x = 1)", "n[0] = 1",
         (f"id = 1 OR (id IS NOT NULL AND {UNKNOWN})", {"or": [ID_IS_1, ID_IS_NOT_NULL]}),
         ("b", B),
         ("NOT b", {"not": B}),
-        ("s IS NULL", {"op": "is null", "column": ["s"]}),
+        ("s IS NULL", S_IS_NULL),
+        ("id = 1 OR b OR s IS NULL", {"or": [ID_IS_1, B, S_IS_NULL]}),
+        ("id = 1 AND (b AND s IS NULL)", {"and": [ID_IS_1, B, S_IS_NULL]}),
         ("id IN (1, 2, 3, 4)", {"op": "in", "column": ["id"], "type": "int32", "values": [1, 2, 3, 4]}),
         ("lower(s) = 'a'", {"op": "=", "case": "lower", "column": ["s"], "type": "string", "value": "a"}),
         ("upper(s) IN ('A')", {"op": "in", "case": "upper", "column": ["s"], "type": "string", "values": ["A"]}),
