@@ -19,6 +19,8 @@ from tests.support.plain import compare_all
 from tests.support.scenarios import UNPRUNED, Readers, ask_all, texts
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 # Letters with special rules, with letters, marks and punctuation that decide how a sigma is mapped.
 CONFUSING = (
     "aAkKiIsS\u00df\u017f\u212a\u0130\u0131\u03a3\u03c3\u03c2\u03b1\u0391\ufb01\u01c5\u0149\u1e9e\U00010400"

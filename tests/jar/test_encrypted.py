@@ -36,6 +36,8 @@ from tests.support.spark import conf, write
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, every_key
 from tests.support.spark_log import explained, recorded, text_below
 
+pytestmark = pytest.mark.slow
+
 GROUPS, ROWS = 4, 100
 COLUMNS: dict[str, dict[str, list[str]]] = {
     "first": {"k1": ["id"], "k2": ["key"]},

@@ -13,6 +13,8 @@ import pytest
 from bloomparquet.parquet.pages.image import find_column, read_rows
 from tests.support.page_files import check_file, flat_table, footer_of, nested_table, reader_of
 
+pytestmark = pytest.mark.slow
+
 CODECS = [(codec, version) for version in ("1.0", "2.0") for codec in ("none", "snappy")]
 CODECS += [("gzip", "1.0"), ("brotli", "1.0"), ("zstd", "2.0"), ("lz4", "2.0")]
 MANY_PAGES = {"data_page_size": 300, "write_batch_size": 50, "row_group_size": 4_000}

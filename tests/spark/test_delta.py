@@ -19,6 +19,8 @@ import pyspark_bloomparquet as pb
 from tests.support import delta_log
 from tests.support.spark import conf
 
+pytestmark = pytest.mark.slow
+
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.timezone.utc)
 GROUPS = WriterProperties(max_row_group_size=10)
 
@@ -70,7 +72,6 @@ WHERE: list[tuple[str | None, str | None]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("where", "condition"), WHERE)
 def test_rows_are_those_of_deltalake(
     spark: SparkSession, table: Path, where: str | None, condition: str | None

@@ -21,6 +21,8 @@ from tests.support.kms import full_text, reveals
 from tests.support.spark import rows
 from tests.support.spark_kms import MODULE, PROVIDER, SECRET, WRONG_KEY, every_key
 
+pytestmark = pytest.mark.slow
+
 ROWS, GROUPS = 100, 3
 IDS = [i * 7919 % 100_003 for i in range(2 * GROUPS * ROWS)]
 TABLE = pa.table({"id": IDS, "open": [f"o{i}" for i in IDS]})
@@ -96,7 +98,6 @@ def test_reading_a_column_without_its_key_is_an_error(shipped: SparkSession, tmp
     assert SECRET not in str(raised.value)
 
 
-@pytest.mark.slow
 def test_executors_add_and_shrink_encrypted_filters(shipped: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path / "t", bloom=None)
     outcome = add_filters(shipped, path, {"ID": bp.Bloom(fpp=0.0001)}, key_provider=PROVIDER).collect()

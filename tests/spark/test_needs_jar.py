@@ -15,6 +15,8 @@ from bloomparquet.errors import UnsupportedError
 from pyspark_bloomorc import DefaultSource as OrcSource
 from pyspark_bloomparquet import DefaultSource
 
+pytestmark = pytest.mark.slow
+
 WRITE = r'format\("bloomparquet"\) writes with the jar only.*attach\(spark\).*df.write.parquet.*add_filters'
 ATTACH = r'format\("bloomorc"\) {} with the jar only; call pyspark_bloomparquet.attach\(spark\)'
 

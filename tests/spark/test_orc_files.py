@@ -23,6 +23,8 @@ from bloomparquet.orc.writer_quirks import char_text, decimal_text, timestamp_mi
 from bloomparquet.storage.files import ReadCount
 from tests.support.orc import OrcFile, count_held, list_files
 
+pytestmark = pytest.mark.slow
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 

@@ -21,6 +21,8 @@ from tests.support.core import graft_filters
 from tests.support.layout import assert_only_filters_changed
 from tests.support.stored import assert_filters_hold_all
 
+pytestmark = pytest.mark.slow
+
 TABLE = pa.table({"a": np.arange(2_000), "b": [f"text {i}" for i in range(2_000)]})
 
 
