@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.walk import walk
 
-FUNCTIONS = 189
+FUNCTIONS = 190
 """What ``make walk`` says. Lower it where the way gets shorter."""
 
 

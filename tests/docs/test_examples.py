@@ -55,7 +55,7 @@ def test_pyarrow_only_needs_no_spark(tmp_path: Path) -> None:
 def test_the_demo_writes_its_data_once(
     demo: ModuleType, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """CI runs the whole demo."""
+    """The lookups are left out: CI runs the whole demo."""
     for name, number in (("FILES_PER_DAY", 1), ("ROWS_PER_GROUP", 1_024), ("ROWS_PER_FILE", 4_096)):
         monkeypatch.setattr(demo.event_log, name, number)
     demo.prepare(spark, tmp_path, fresh=False)

@@ -18,9 +18,9 @@ DATA_SET = 32
 
 def test_rows_equal_sparks_under_random_settings(jar_spark: SparkSession, tmp_path: Path) -> None:
     tally: Counter[str] = Counter()
-    found = next(differences(jar_spark, "1", iter([DATA_SET]), tmp_path, tally), None)
+    difference = next(differences(jar_spark, "1", iter([DATA_SET]), tmp_path, tally), None)
     print(f"\n{summary(tally)}")
-    assert found is None, str(found)
+    assert difference is None, str(difference)
     assert tally["pairs"] > 25
     assert tally["with rows"] > tally["pairs"] / 4
     assert tally["statistics"] > tally["row groups"] / 10

@@ -152,7 +152,7 @@ planner_worker.main()
 
 
 def test_caches_know_a_bucket_by_its_endpoint(lake: Lake, tmp_path: Path) -> None:
-    """That of the bucket's settings. Two servers may have buckets of the same name."""
+    """The server in the bucket's settings is asked: two servers may have buckets of the same name."""
     bucket, record = lake.bucket(), tmp_path / "record"
     program = RECORDING.format(python=os.environ["PYSPARK_PYTHON"], record=record)
     endpoint = f"http://{lake.server.address}".replace("127.0.0.1", "localhost")
